@@ -1,0 +1,1 @@
+"""Steelyard: weigh a robot by its own motion."""

@@ -1,0 +1,53 @@
+"""The few errors Steelyard raises: each names the thing, lists the choices and says the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SteelyardError(Exception):
+    """Base of every error a user can cause and mend."""
+
+
+class RobotError(SteelyardError):
+    """A robot description that cannot be read or makes no sense."""
+
+
+class ModelError(SteelyardError):
+    """A combination of robot and terms that does not fit together."""
+
+
+class DataError(SteelyardError):
+    """A log whose contents cannot be used: columns, units, clock, NaN, length."""
+
+
+class ProjectError(SteelyardError):
+    """A project file with a wrong key, type or value."""
+
+
+class EstimationError(SteelyardError):
+    """An estimate that cannot be computed from the information given."""
+
+
+class OutputError(SteelyardError):
+    """A place where the result may not or cannot be written."""
+
+
+class MissingExtraError(SteelyardError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed. "
+            f'Install it with: pip install "steelyard[{extra}]"'
+        )
+
+
+def choices(kind: str, given: object, valid: Iterable[str]) -> str:
+    """The sentence every "unknown name" error ends in: what was given, the nearest name, all names."""
+    names = list(valid)
+    near = get_close_matches(str(given), names, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
+    return f"Unknown {kind} '{given}'.{hint} Valid: {shown or '(none)'}."

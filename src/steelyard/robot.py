@@ -1,0 +1,194 @@
+"""Robot: geometry and nominal values of a serial or tree mechanism, frozen; no dynamics here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from steelyard.errors import RobotError, choices
+from steelyard.parameters import Array, skew, transformed_inertia
+
+JointKind = Literal["revolute", "continuous", "prismatic"]
+# Degrees of freedom a joint adds. A free joint (platform, floating base) would add six.
+DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0}
+STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
+BASE = -1
+
+
+@dataclass(frozen=True)
+class Pose:
+    """ᴬT_B: `rotation` (3, 3) and `position` (3,) [m] of frame B seen from frame A."""
+
+    rotation: Array = field(default_factory=lambda: np.eye(3))
+    position: Array = field(default_factory=lambda: np.zeros(3))
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(self.rotation @ other.rotation, self.rotation @ other.position + self.position)
+
+    def inverse(self) -> Pose:
+        return Pose(self.rotation.T, -self.rotation.T @ self.position)
+
+
+@dataclass(frozen=True)
+class Lump:
+    """A body joined to a link by fixed joints: remembered so that results can be put back on it."""
+
+    name: str
+    pose: Pose
+    inertia: Array | None
+    joint: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving body. `inertia` (10,) is about the link frame's origin with every lump included; None if unknown."""
+
+    name: str
+    inertia: Array | None = None
+    lumps: tuple[Lump, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Joint limits, ±inf where the file is silent [rad | m, rad/s | m/s, N·m | N]."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    effort: float = np.inf
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Nominal drive-chain values seen from the joint; None where the file is silent."""
+
+    rotor: float | None = None
+    viscous: float | None = None
+    coulomb: float | None = None
+    offset: float | None = None
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint that moves link i (its child has the joint's index) against `parent` (a link index, or BASE).
+
+    ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q) with the constant screw S = (axis, point × axis) in the child's frame:
+    a revolute axis through `point`, or a translation along `axis`. `point` is zero except for distal (standard)
+    DH frames, whose origin does not lie on their own joint's axis.
+    """
+
+    name: str
+    kind: JointKind
+    parent: int
+    pose: Pose
+    axis: Array
+    point: Array = field(default_factory=lambda: np.zeros(3))
+    limits: Limits = Limits()
+    drive: Drive = Drive()
+
+    @property
+    def is_prismatic(self) -> bool:
+        return self.kind == "prismatic"
+
+    @cached_property
+    def screw(self) -> Array:
+        """S (6,): angular part, then the velocity of the child's origin, per unit of joint velocity."""
+        if self.is_prismatic:
+            return np.concatenate([np.zeros(3), self.axis])
+        return np.concatenate([self.axis, np.cross(self.point, self.axis)])
+
+    @cached_property
+    def placement(self) -> Array:
+        """Coefficients (4, 3, 4) of [R | p](q) = P₀ + sin q · P₁ + (1 − cos q) · P₂ + q · P₃ (Rodrigues)."""
+        r0, p0 = self.pose.rotation, self.pose.position
+        out = np.zeros((4, 3, 4))
+        out[0] = np.column_stack([r0, p0])
+        if self.is_prismatic:
+            out[3, :, 3] = r0 @ self.axis
+        else:
+            k = skew(self.axis)
+            for slot, turn in ((1, r0 @ k), (2, r0 @ k @ k)):
+                out[slot] = np.column_stack([turn, -turn @ self.point])
+        return out
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A tree of links and moving joints; joint i moves link i; parents come before children.
+
+    `coupling` (n, n) maps joint to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
+    coupling: Array | None = None
+    nominal: dict[str, float] = field(default_factory=dict)
+    base: str = "base"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.links) != len(self.joints) or not self.joints:
+            raise RobotError(f"Robot '{self.name}' has {len(self.joints)} moving joints; it needs at least one.")
+        for what, names in (("joint", self.joint_names), ("link", tuple(k.name for k in self.links))):
+            if len(set(names)) != len(names):
+                raise RobotError(f"Robot '{self.name}' has two {what}s of the same name: {', '.join(names)}.")
+        for i, joint in enumerate(self.joints):
+            if not BASE <= joint.parent < i:
+                raise RobotError(f"Joint '{joint.name}' of '{self.name}' comes before its parent link.")
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(joint.name for joint in self.joints)
+
+    @property
+    def dof(self) -> int:
+        return len(self.joints)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        return tuple(joint.parent for joint in self.joints)
+
+    def joint_index(self, name: str) -> int:
+        if name not in self.joint_names:
+            raise RobotError(choices(f"joint of robot '{self.name}'", name, self.joint_names))
+        return self.joint_names.index(name)
+
+    def ancestors(self, link: int) -> tuple[int, ...]:
+        """The joints that carry a link, its own first."""
+        chain = []
+        while link != BASE:
+            chain.append(link)
+            link = self.parents[link]
+        return tuple(chain)
+
+    @cached_property
+    def motor_map(self) -> Array:
+        """C (n, n), the identity where nothing is coupled."""
+        return np.eye(self.dof) if self.coupling is None else self.coupling
+
+    def with_gravity(self, gravity: Sequence[float]) -> Robot:
+        """The same robot in another gravity field [m/s²], e.g. mounted on a wall."""
+        g = np.asarray(gravity, float)
+        if g.shape != (3,) or not np.all(np.isfinite(g)):
+            raise RobotError(f"Gravity must be three finite numbers [m/s²], not {gravity!r}.")
+        return replace(self, gravity=g)
+
+
+def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
+    """The link with bodies on fixed joints added to its nominal inertia, and remembered.
+
+    A link whose own inertia is unknown stays unknown; a lump without inertia (a frame, a flange) adds nothing.
+    """
+    if link.inertia is None:
+        return replace(link, lumps=link.lumps + tuple(lumps))
+    total = link.inertia.copy()
+    for lump in lumps:
+        if lump.inertia is not None:
+            total = total + transformed_inertia(lump.inertia, lump.pose.rotation, lump.pose.position)
+    return replace(link, inertia=total, lumps=link.lumps + tuple(lumps))
