@@ -1,0 +1,137 @@
+"""Base parameters: the combinations of standard parameters that any motion at all can reveal (P0 §III, Gautier 1991)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from steelyard.model import Model
+from steelyard.parameters import Array, Layout
+
+STRUCTURAL_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Independence:
+    """Result of a pass over columns from left to right: which stay, and how clear the decision was."""
+
+    kept: tuple[int, ...]
+    dropped: tuple[int, ...]
+    smallest_kept: float
+    largest_dropped: float
+
+
+def independent_columns(matrix: Array, tolerance: float) -> Independence:
+    """Gautier's rule: a column is dropped when it lies in the span of the columns kept before it.
+
+    Columns are scaled to unit norm, so `tolerance` is the sine of the angle to that span. Orthogonalised twice, which
+    keeps the gap between kept and dropped at rounding level.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    basis = np.zeros((matrix.shape[0], min(matrix.shape)))
+    kept: list[int] = []
+    dropped: list[int] = []
+    sines = np.zeros(matrix.shape[1])
+    for k in range(matrix.shape[1]):
+        span = basis[:, : len(kept)]
+        rest = scaled[:, k]
+        for _ in range(2):
+            rest = rest - span @ (span.T @ rest)
+        sines[k] = np.linalg.norm(rest)
+        if sines[k] > tolerance and len(kept) < basis.shape[1]:
+            basis[:, len(kept)] = rest / sines[k]
+            kept.append(k)
+        else:
+            dropped.append(k)
+    return Independence(
+        tuple(kept),
+        tuple(dropped),
+        float(min(sines[kept], default=np.inf)),
+        float(max(sines[dropped], default=0.0)),
+    )
+
+
+@dataclass(frozen=True)
+class BaseParameters:
+    """χ_b = B χ: `map` B (b, C) with an identity on the kept columns, so that W = W[:, kept] B.
+
+    A base parameter carries the name of its kept column; `expression` says what it stands for.
+    """
+
+    layout: Layout
+    zero: tuple[int, ...]
+    kept: tuple[int, ...]
+    map: Array
+    smallest_kept: float
+    largest_dropped: float
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.layout.names[k] for k in self.kept)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        return tuple(self.layout.units[k] for k in self.kept)
+
+    @cached_property
+    def regroupings(self) -> dict[str, dict[str, float]]:
+        """{base parameter: {column: coefficient}}, the kept column itself first with coefficient 1."""
+        out: dict[str, dict[str, float]] = {}
+        for row, lead in zip(self.map, self.kept, strict=True):
+            others = {self.layout.names[c]: float(row[c]) for c in np.flatnonzero(row) if c != lead}
+            out[self.layout.names[lead]] = {self.layout.names[lead]: 1.0} | others
+        return out
+
+    @cached_property
+    def expressions(self) -> tuple[str, ...]:
+        """Base parameters as sums of standard ones, e.g. `link1.ZZ + joint1.Ia + 0.07*link3.MZ`."""
+        return tuple(_expression(group) for group in self.regroupings.values())
+
+
+def _expression(group: dict[str, float]) -> str:
+    parts = []
+    for name, x in group.items():
+        size = f"{abs(x):.6g}"
+        term = name if size == "1" else f"{size}*{name}"
+        parts.append(("- " if x < 0 else "+ ") + term)
+    return " ".join(parts).removeprefix("+ ")
+
+
+def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
+    """Structural base parameters from random states within the limits.
+
+    Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
+    columns by symbol (`off`) or by full name (`joint3.Fc`).
+    """
+    layout = model.layout
+    left_out = {k for k, c in enumerate(layout.columns) if c.symbol in without or c.name in without}
+    count = max(64, 6 * len(layout) // model.robot.dof)
+    stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
+    silent = ~model.nonzero.any(axis=0)
+    zero = tuple(k for k in np.flatnonzero(silent) if k not in left_out)
+    live = [k for k in range(len(layout)) if not silent[k] and k not in left_out]
+    result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
+    kept = [live[k] for k in result.kept]
+    dropped = [live[k] for k in result.dropped]
+    mapping = np.zeros((len(kept), len(layout)))
+    mapping[np.arange(len(kept)), kept] = 1.0
+    if dropped:
+        scale = np.linalg.norm(stacked[:, kept], axis=0)
+        share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped], rcond=None)[0] / scale[:, None]
+        share[np.abs(share) < 1e-10] = 0.0
+        mapping[:, dropped] = share
+    return BaseParameters(
+        layout,
+        tuple(int(k) for k in zero),
+        tuple(kept),
+        mapping,
+        result.smallest_kept,
+        result.largest_dropped,
+    )

@@ -1,0 +1,211 @@
+"""Model = Robot + terms: every column named once, and the torques they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import ModelError
+from steelyard.kernels import dynamics
+from steelyard.kernels.regressor import regressor as regressor_kernel
+from steelyard.parameters import Array, Column, Layout, inertial_columns
+from steelyard.robot import Robot
+from steelyard.terms import Motion, Term
+
+# Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
+# are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
+ZERO = 1e-10
+
+
+class Mechanism(NamedTuple):
+    """The robot as the kernels see it: parent (n,), placement (n, 4, 3, 4), screw (n, 6), gravity (3,)."""
+
+    parent: NDArray[np.int64]
+    placement: Array
+    screw: Array
+    gravity: Array
+
+
+@dataclass(frozen=True)
+class Model:
+    """A robot and the terms identified beside its rigid bodies.
+
+    τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the
+    last axis everywhere: q, v, a and τ are (n, N).
+    """
+
+    robot: Robot
+    terms: Sequence[Term] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        names = [term.name for term in self.terms]
+        if len(set(names)) != len(names):
+            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
+        for term in self.terms:
+            for needed in getattr(term, "needs", ()):
+                if needed not in names:
+                    raise ModelError(f"Term '{term.name}' needs the term '{needed}' beside it: add it to the list.")
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Columns joint by joint in the papers' order: ten inertial ones of the link, then the joint's terms (P0 eq. 3)."""
+        offered: dict[str, Column] = {}
+        for term in self.terms:
+            for entry in term.entries(self.robot):
+                offered.setdefault(entry.column.name, entry.column)
+        columns: list[Column] = []
+        for link, joint in zip(self.robot.links, self.robot.joints, strict=True):
+            columns += inertial_columns(link.name, link.inertia)
+            columns += [c for c in offered.values() if c.owner == joint.name]
+        columns += [c for c in offered.values() if c.owner not in self.robot.joint_names]
+        return Layout(tuple(columns))
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        joints = self.robot.joints
+        return Mechanism(
+            np.array(self.robot.parents, np.int64),
+            np.stack([joint.placement for joint in joints]),
+            np.stack([joint.screw for joint in joints]),
+            np.ascontiguousarray(self.robot.gravity, dtype=float),
+        )
+
+    @cached_property
+    def inertial_index(self) -> NDArray[np.int64]:
+        """Column of each link's ten inertial parameters, (n, 10)."""
+        return np.array([[self.layout.index(c.name) for c in inertial_columns(k.name, None)] for k in self.robot.links])
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """(E, 2) pairs (joint row, column) that can differ from zero: ten for each joint and link it carries, then terms.
+
+        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
+        """
+        carried = sorted((j, i) for i in range(self.robot.dof) for j in self.robot.ancestors(i))
+        rigid = [(j, int(column)) for j, i in carried for column in self.inertial_index[i]]
+        other = dict.fromkeys(
+            (entry.row, self.layout.index(entry.column.name))
+            for term in self.terms
+            for entry in term.entries(self.robot)
+        )
+        return np.array(rigid + list(other), np.int64)
+
+    @cached_property
+    def _slots(self) -> NDArray[np.int64]:
+        """Tile row at which the ten columns of (joint, link) start, −1 where zero, (n, n)."""
+        n = self.robot.dof
+        slots = np.full((n, n), -1, np.int64)
+        carried = sorted((j, i) for i in range(n) for j in self.robot.ancestors(i))
+        for k, (j, i) in enumerate(carried):
+            slots[j, i] = 10 * k
+        return slots
+
+    @cached_property
+    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64]], ...]:
+        """For every term, the tile rows its entries are added to."""
+        where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
+        out = []
+        for term in self.terms:
+            target = [where[entry.row, self.layout.index(entry.column.name)] for entry in term.entries(self.robot)]
+            if len(set(target)) != len(target):
+                raise ModelError(f"Term '{term.name}' fills one place of the regressor twice.")
+            out.append((term, np.array(target, np.int64)))
+        return tuple(out)
+
+    def fill(self, motion: Motion, tile: Array) -> None:
+        """The non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
+        regressor_kernel(*self.mechanism, *motion, self._slots, tile)
+        first_term = 10 * np.count_nonzero(self._slots >= 0)
+        tile[first_term:] = 0.0
+        for term, target in self._term_targets:
+            tile[target] += term.fill(self.robot, motion)
+
+    def regressor(self, q: Array, v: Array, a: Array) -> Array:
+        """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it."""
+        motion = self._motion(q, v, a)
+        tile = np.empty((len(self.places), motion.q.shape[1]))
+        self.fill(motion, tile)
+        out = np.zeros((self.robot.dof, len(self.layout), motion.q.shape[1]))
+        out[self.places[:, 0], self.places[:, 1]] = tile
+        return out
+
+    def torque(self, q: Array, v: Array, a: Array, theta: Array) -> Array:
+        """Inverse dynamics τ (n, N) with standard parameters theta (C,)."""
+        motion, theta = self._motion(q, v, a), self._checked(theta)
+        tau = np.empty_like(motion.q)
+        dynamics.inverse_dynamics(*self.mechanism, theta[self.inertial_index], *motion, tau)
+        return tau + self._term_torque(motion, theta)
+
+    def mass_matrix(self, q: Array, theta: Array) -> Array:
+        """M(q) (n, n, N), rotor inertias included."""
+        theta, q = self._checked(theta), np.ascontiguousarray(q, dtype=float)
+        parent, placement, screw, _ = self.mechanism
+        mass = np.empty((self.robot.dof, self.robot.dof, q.shape[1]))
+        dynamics.mass_matrix(parent, placement, screw, theta[self.inertial_index], q, mass)
+        return mass + self._drive_inertia(theta)[:, :, None]
+
+    def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
+        """Forward dynamics q̈ (n, N): the acceleration that torque τ gives."""
+        theta = self._checked(theta)
+        motion = self._motion(q, v, np.zeros_like(np.asarray(q, float)))
+        net = np.ascontiguousarray(tau - self._term_torque(motion, theta))
+        out = np.empty_like(net)
+        pivot = dynamics.forward_dynamics(
+            *self.mechanism, theta[self.inertial_index], self._drive_inertia(theta), motion.q, motion.v, net, out
+        )
+        if not pivot > 0.0:
+            raise ModelError(
+                f"The mass matrix of '{self.robot.name}' is not positive definite for these parameters "
+                f"(smallest pivot {pivot:.3g}): they describe no physical robot. Check masses, inertias and Ia."
+            )
+        return out
+
+    @cached_property
+    def nonzero(self) -> NDArray[np.bool_]:
+        """(n, C): which columns reach which joint at all, judged on random states."""
+        w = self.random_regressor(np.random.default_rng(0), 64)
+        return np.sqrt(np.mean(w**2, axis=2)) > ZERO
+
+    def random_regressor(self, rng: np.random.Generator, count: int) -> Array:
+        """W (n, C, count) at random states within the joint limits (±π or ±1 m where the file gives none)."""
+        low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
+        for j, joint in enumerate(self.robot.joints):
+            reach = 1.0 if joint.is_prismatic else np.pi
+            low[j] = joint.limits.lower if np.isfinite(joint.limits.lower) else -reach
+            high[j] = joint.limits.upper if np.isfinite(joint.limits.upper) else reach
+        shape = (self.robot.dof, count)
+        q = rng.uniform(low[:, None], high[:, None], shape)
+        return self.regressor(q, rng.normal(size=shape), rng.normal(size=shape))
+
+    def _term_torque(self, motion: Motion, theta: Array) -> Array:
+        tau = np.zeros_like(motion.q)
+        for term in self.terms:
+            for entry, values in zip(term.entries(self.robot), term.fill(self.robot, motion), strict=True):
+                tau[entry.row] += theta[self.layout.index(entry.column.name)] * values
+        return tau
+
+    def _drive_inertia(self, theta: Array) -> Array:
+        """What the terms add to M: their torque for a unit acceleration of each joint, (n, n)."""
+        n = self.robot.dof
+        still = np.zeros((n, n))
+        moving = self._term_torque(Motion(still, still, np.eye(n)), theta)
+        return moving - self._term_torque(Motion(still, still, still), theta)
+
+    def _motion(self, q: Array, v: Array, a: Array) -> Motion:
+        arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
+        if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
+            shapes = ", ".join(str(x.shape) for x in arrays)
+            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row a joint; got {shapes}.")
+        return Motion(*arrays)
+
+    def _checked(self, theta: Array) -> Array:
+        theta = np.asarray(theta, float)
+        if theta.shape != (len(self.layout),):
+            raise ModelError(f"theta must hold {len(self.layout)} standard parameters, not shape {theta.shape}.")
+        return theta

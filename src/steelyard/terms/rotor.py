@@ -1,0 +1,24 @@
+"""Rotor inertia seen from the joint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from steelyard.parameters import Array
+from steelyard.robot import Robot
+from steelyard.terms.term import Entry, Motion, per_joint
+
+
+@final
+@dataclass(frozen=True)
+class Rotor:
+    """Inertia of motor and gear, N² J [kg·m²]:  τ_j += Ia_j q̈_j  (P0 eq. 3)."""
+
+    name: ClassVar[str] = "rotor"
+
+    def entries(self, robot: Robot) -> tuple[Entry, ...]:
+        return per_joint(robot, "Ia", "kg.m2", tuple(j.drive.rotor for j in robot.joints))
+
+    def fill(self, robot: Robot, motion: Motion) -> Array:
+        return motion.a
