@@ -121,6 +121,7 @@ class Robot:
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
     `coupling` (n, n) maps joint to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
+    `terms` names what the robot's file suggests to identify besides the links; None where it suggests nothing.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Robot:
     nominal: dict[str, float] = field(default_factory=dict)
     base: str = "base"
     source: str = ""
+    terms: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.links) != len(self.joints) or not self.joints:

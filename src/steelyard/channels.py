@@ -1,0 +1,202 @@
+"""Channel map: which columns of a log are which signals of which joint, in which unit, sign, ratio and side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from steelyard.errors import DataError, choices
+from steelyard.parameters import Array
+from steelyard.robot import Robot
+
+T = TypeVar("T", float, str)
+PerJoint = T | Sequence[T] | Mapping[str, T]
+
+TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_TURN = 2.0 * np.pi
+# (kind of joint, factor to SI)
+POSITION_UNITS = {
+    "rad": ("rotary", 1.0), "mrad": ("rotary", 1e-3), "deg": ("rotary", _TURN / 360.0), "rev": ("rotary", _TURN),
+    "m": ("linear", 1.0), "mm": ("linear", 1e-3),
+}  # fmt: skip
+VELOCITY_UNITS = {
+    "rad/s": ("rotary", 1.0), "mrad/s": ("rotary", 1e-3), "deg/s": ("rotary", _TURN / 360.0),
+    "rev/s": ("rotary", _TURN), "rpm": ("rotary", _TURN / 60.0),
+    "m/s": ("linear", 1.0), "mm/s": ("linear", 1e-3),
+}  # fmt: skip
+# "needs gain": the number is no effort until it is multiplied by `gain` [N.m or N per unit]
+EFFORT_UNITS = {
+    "N.m": ("rotary", 1.0), "Nm": ("rotary", 1.0), "mN.m": ("rotary", 1e-3), "kN.m": ("rotary", 1e3),
+    "N": ("linear", 1.0), "kN": ("linear", 1e3),
+    "A": ("needs gain", 1.0), "mA": ("needs gain", 1e-3), "raw": ("needs gain", 1.0),
+}  # fmt: skip
+SIDES = ("joint", "motor")
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One kind of signal for all joints, as the user states it.
+
+    `columns`, `unit`, `sign`, `ratio`, `gain` and `offset` are one value, a list in the robot's joint order, or a table
+    by joint name. `ratio` is motor turns per joint turn (with side = "motor"); `gain` is N.m or N per unit of current;
+    `offset` is added to positions after conversion [rad | m].
+    """
+
+    columns: Sequence[str] | Mapping[str, str]
+    unit: PerJoint[str]
+    side: str = "joint"
+    sign: PerJoint[float] = 1.0
+    ratio: PerJoint[float] | None = None
+    gain: PerJoint[float] | None = None
+    offset: PerJoint[float] = 0.0
+
+
+@dataclass(frozen=True)
+class ChannelMap:
+    """The whole map: a clock, positions, efforts, and velocities where they were logged."""
+
+    time: str
+    q: Signal
+    effort: Signal
+    time_unit: str = "s"
+    v: Signal | None = None
+
+
+@dataclass(frozen=True)
+class Linear:
+    """signal (n, B) = matrix @ raw (n, B) + offset: every unit, sign, ratio and coupling in one product."""
+
+    columns: tuple[str, ...]
+    matrix: Array
+    offset: Array
+
+    def __call__(self, raw: Array) -> Array:
+        # a diagonal map is a row scaling: exact, and free of BLAS rounding that may differ with the chunk's width
+        diagonal = np.diagonal(self.matrix)
+        if np.array_equal(self.matrix, np.diag(diagonal)):
+            return raw * diagonal[:, None] + self.offset[:, None]
+        terms = [row[:, None] * raw for row in self.matrix]
+        return np.stack([np.add.reduce(t, axis=0) for t in terms]) + self.offset[:, None]
+
+
+@dataclass(frozen=True)
+class ResolvedChannels:
+    """The map checked against a robot and ready to be applied to raw rows."""
+
+    time: str
+    time_factor: float
+    q: Linear
+    effort: Linear
+    v: Linear | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column to be read once, the clock first."""
+        named = (self.time, *self.q.columns, *(self.v.columns if self.v else ()), *self.effort.columns)
+        return tuple(dict.fromkeys(named))
+
+
+def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
+    """Check names, units, sides and ratios, and fold them into one linear map per signal.
+
+    Motor side with q̇_m = diag(ratio) C q̇:  q = C⁻¹ diag(sign/ratio) q_m,  τ = Cᵀ diag(sign·ratio·gain) τ_m  (P0 eq. 34).
+    """
+    if channels.time_unit not in TIME_UNITS:
+        raise DataError("Channel 'time': " + choices("unit", channels.time_unit, TIME_UNITS))
+    coupling = robot.motor_map
+    motion = []
+    for label, signal, units in (("q", channels.q, POSITION_UNITS), ("v", channels.v, VELOCITY_UNITS)):
+        if signal is None:
+            motion.append(None)
+            continue
+        if signal.gain is not None:
+            raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
+        factor = _factors(label, signal, units, robot) * _values(label, "sign", signal.sign, robot)
+        matrix = np.diag(factor)
+        if _is_motor_side(label, signal):
+            matrix = np.linalg.inv(coupling) @ np.diag(factor / _ratio(label, signal, robot))
+        offset = _values(label, "offset", signal.offset, robot) if label == "q" else np.zeros(robot.dof)
+        motion.append(Linear(_columns(label, signal, robot), matrix, offset))
+    effort = channels.effort
+    factor = _factors("effort", effort, EFFORT_UNITS, robot) * _values("effort", "sign", effort.sign, robot)
+    if effort.gain is not None:
+        factor = factor * _values("effort", "gain", effort.gain, robot)
+    matrix = np.diag(factor)
+    if _is_motor_side("effort", effort):
+        matrix = coupling.T @ np.diag(factor * _ratio("effort", effort, robot))
+    torque = Linear(_columns("effort", effort, robot), matrix, np.zeros(robot.dof))
+    assert motion[0] is not None
+    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], motion[0], torque, motion[1])
+
+
+def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
+    """One value a joint from a scalar, a list in joint order or a table by joint name."""
+    if isinstance(value, Mapping):
+        for name in value:
+            if name not in robot.joint_names:
+                raise DataError(f"Channel '{label}', {what}: " + choices("joint", name, robot.joint_names))
+        missing = [name for name in robot.joint_names if name not in value]
+        if missing:
+            raise DataError(f"Channel '{label}': {what} is missing for joint {', '.join(missing)}.")
+        return [value[name] for name in robot.joint_names]
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return [value] * robot.dof
+    if len(value) != robot.dof:
+        raise DataError(
+            f"Channel '{label}': {what} lists {len(value)} entries for the {robot.dof} joints of '{robot.name}' "
+            f"({', '.join(robot.joint_names)})."
+        )
+    return list(value)
+
+
+def _values(label: str, what: str, value: PerJoint[float], robot: Robot) -> Array:
+    out = np.array(_spread(label, what, value, robot), float)
+    if not np.all(np.isfinite(out)) or (what != "offset" and np.any(out == 0.0)):
+        raise DataError(f"Channel '{label}': {what} must be finite{'' if what == 'offset' else ' and not zero'}.")
+    return out
+
+
+def _columns(label: str, signal: Signal, robot: Robot) -> tuple[str, ...]:
+    names = _spread(label, "columns", signal.columns, robot)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"Channel '{label}': column {', '.join(twice)} is given to more than one joint.")
+    return tuple(names)
+
+
+def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Array:
+    """Factor to SI for every joint; a unit that does not fit the joint's kind is an error, not a guess."""
+    factors = []
+    for joint, unit in zip(robot.joints, _spread(label, "unit", signal.unit, robot), strict=True):
+        if unit not in units:
+            raise DataError(f"Channel '{label}': " + choices("unit", unit, units))
+        kind, factor = units[unit]
+        moves = "linear" if joint.is_prismatic else "rotary"
+        if kind == "needs gain" and signal.gain is None:
+            raise DataError(f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {unit}) to become an effort.")
+        # a motor that drives a slide turns: its side may be rotary
+        if kind in ("linear", "rotary") and kind != moves and signal.side != "motor":
+            right = ", ".join(u for u, (k, _) in units.items() if k == moves)
+            raise DataError(
+                f"Channel '{label}': unit '{unit}' does not fit the {joint.kind} joint '{joint.name}'. Valid: {right}."
+            )
+        factors.append(factor)
+    return np.array(factors)
+
+
+def _is_motor_side(label: str, signal: Signal) -> bool:
+    if signal.side not in SIDES:
+        raise DataError(f"Channel '{label}': " + choices("side", signal.side, SIDES))
+    if signal.side == "motor" and signal.ratio is None:
+        raise DataError(f"Channel '{label}': side = \"motor\" needs 'ratio', motor turns per joint turn.")
+    if signal.side == "joint" and signal.ratio is not None:
+        raise DataError(f"Channel '{label}': 'ratio' only acts with side = \"motor\"; remove it or set the side.")
+    return signal.side == "motor"
+
+
+def _ratio(label: str, signal: Signal, robot: Robot) -> Array:
+    assert signal.ratio is not None
+    return _values(label, "ratio", signal.ratio, robot)

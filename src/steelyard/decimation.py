@@ -1,0 +1,93 @@
+"""Parallel low-pass and decimation: one linear-phase filter for the effort and for every column (P0 §III, P4 §III.A)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.signal import firwin
+
+from steelyard.errors import DataError
+from steelyard.parameters import Array
+
+# Length of the filter in periods of its cut-off: with a Hamming window the band from 0.6 fc to 1.4 fc is the transition.
+SUPPORT_PERIODS = 4.0
+
+
+@dataclass(frozen=True)
+class Decimator:
+    """y_k = Σ_m h_m x_{kD+m}, h symmetric of odd length L with Σ h = 1; row k is centred on sample kD + (L−1)/2.
+
+    Only rows whose whole support lies in the data exist: there are no edges to forget.
+    """
+
+    taps: Array
+    factor: int
+
+    @staticmethod
+    def design(rate: float, lowpass_hz: float | None, factor: int | None) -> Decimator:
+        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of the cut-off are kept."""
+        if factor is not None and factor < 1:
+            raise DataError(f"prepare.decimate must be a whole number from 1, not {factor}.")
+        if lowpass_hz is None:
+            return Decimator(np.ones(1), factor or 1)
+        if not 0.0 < lowpass_hz < 0.5 * rate:
+            raise DataError(
+                f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the sampling rate ({0.5 * rate:.6g} Hz)."
+            )
+        half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
+        taps = firwin(2 * half + 1, lowpass_hz, fs=rate, window="hamming")
+        return Decimator(taps, factor or max(1, int(rate / (2.5 * lowpass_hz))))
+
+    @property
+    def half(self) -> int:
+        return (len(self.taps) - 1) // 2
+
+    def rows(self, samples: int) -> int:
+        """Rows that `samples` consecutive samples give."""
+        return max(0, (samples - len(self.taps)) // self.factor + 1)
+
+
+@dataclass
+class DecimationStream:
+    """Running decimation of tiles (channels, T): each tile is multiplied once by a slice of the filter (a polyphase
+    matrix product) and adds its part to the rows its samples belong to."""
+
+    decimator: Decimator
+    seen: int = 0
+    done: int = 0
+    _open: Array | None = None
+    _weights: dict[tuple[int, int, int], Array] = field(default_factory=dict)
+
+    def push(self, tile: Array) -> Iterator[tuple[int, Array]]:
+        """Rows finished by this tile, as (number of the first, values (channels, rows))."""
+        factor, length = self.decimator.factor, len(self.decimator.taps)
+        width = tile.shape[1]
+        # rows touched by samples seen … seen + width − 1
+        last = (self.seen + width - 1) // factor
+        touched = last - self.done + 1
+        if touched <= 0:
+            self.seen += width
+            return
+        part = tile @ self._slice(self.seen - self.done * factor, width, touched)
+        if self._open is not None:
+            part[:, : self._open.shape[1]] += self._open
+        self.seen += width
+        finished = min(touched, max(0, (self.seen - length) // factor + 1 - self.done))
+        self._open = part[:, finished:]
+        if finished:
+            first = self.done
+            self.done += finished
+            yield first, part[:, :finished]
+
+    def _slice(self, lead: int, width: int, touched: int) -> Array:
+        """Weights (width, touched) of samples lead … lead + width − 1, counted from the first open row's first sample."""
+        key = (lead, width, touched)
+        if key not in self._weights:
+            if len(self._weights) > 256:
+                self._weights.clear()
+            index = (lead + np.arange(width))[:, None] - self.decimator.factor * np.arange(touched)
+            inside = (index >= 0) & (index < len(self.decimator.taps))
+            self._weights[key] = np.where(inside, self.decimator.taps[np.where(inside, index, 0)], 0.0)
+        return self._weights[key]

@@ -1,0 +1,165 @@
+"""From named bodies and connections, in any order, to the links and joints of a `Robot`.
+
+Every reader ends here, so that trees are checked, ordered and lumped in one way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Literal
+
+import numpy as np
+
+from steelyard.errors import RobotError, choices
+from steelyard.parameters import Array
+from steelyard.robot import BASE, Drive, Joint, Limits, Link, Lump, Pose, lumped
+
+ConnectionKind = Literal["revolute", "continuous", "prismatic", "fixed"]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One joint of a file: ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q), S = (axis, point × axis); the identity if fixed."""
+
+    name: str
+    kind: ConnectionKind
+    parent: str
+    child: str
+    pose: Pose
+    axis: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    point: Array = field(default_factory=lambda: np.zeros(3))
+    limits: Limits = Limits()
+    drive: Drive = Drive()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What `assemble` hands to a reader: the moving links and joints of a robot, and the name of its base."""
+
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    base: str
+
+
+def assemble(
+    robot: str, bodies: Mapping[str, Array | None], connections: Sequence[Connection], base_pose: Pose | None = None
+) -> Tree:
+    """Links and joints of a tree, parents first and otherwise in the order given.
+
+    `bodies` maps a name to its ten inertial parameters, None if unknown. A body on a fixed joint is added to the moving
+    link that carries it (`lumped`); one that is fixed to the base feels no motion and is left out. `base_pose` is the
+    base's frame seen from the world in which gravity is given.
+    """
+    base = _root(robot, bodies, connections)
+    carrier: dict[str, tuple[int, Pose]] = {base: (BASE, base_pose or Pose())}
+    links: list[Link] = []
+    joints: list[Joint] = []
+    lumps: dict[int, list[Lump]] = defaultdict(list)
+    for c in _parents_first(robot, base, connections):
+        parent, pose = carrier[c.parent][0], carrier[c.parent][1] @ c.pose
+        if c.kind == "fixed":
+            carrier[c.child] = (parent, pose)
+            if parent != BASE:
+                lumps[parent].append(Lump(c.child, pose, bodies[c.child], c.name))
+            continue
+        if not np.all(np.isfinite(pose.position)):
+            raise RobotError(f"Joint '{c.name}' lies infinitely far away: its lengths are too large for a number.")
+        carrier[c.child] = (len(links), Pose())
+        links.append(Link(c.child, bodies[c.child]))
+        joints.append(Joint(c.name, c.kind, parent, pose, c.axis, c.point, c.limits, c.drive))
+    return Tree(tuple(_finite(lumped(link, lumps[i])) for i, link in enumerate(links)), tuple(joints), base)
+
+
+def _finite(link: Link) -> Link:
+    if link.inertia is not None and not np.all(np.isfinite(link.inertia)):
+        raise RobotError(f"Link '{link.name}' has an infinite inertia: a mass or length is too large.")
+    return link
+
+
+def unique(what: str, names: Iterable[str]) -> None:
+    """Refuse a name that is given twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise RobotError(f"Two {what}s are called '{twice[0]}'. Give every {what} its own name.")
+
+
+def _root(robot: str, bodies: Mapping[str, Array | None], connections: Sequence[Connection]) -> str:
+    """The one body without a parent."""
+    unique("joint", (c.name for c in connections))
+    parent_joint: dict[str, str] = {}
+    for c in connections:
+        for role, name in (("parent", c.parent), ("child", c.child)):
+            if name not in bodies:
+                raise RobotError(f"Joint '{c.name}' names a {role} that is missing. {choices('link', name, bodies)}")
+        if c.child in parent_joint:
+            raise RobotError(
+                f"Link '{c.child}' has two parents, by the joints '{parent_joint[c.child]}' and '{c.name}': closed "
+                "loops are not supported. Cut the loop by removing one of the two joints."
+            )
+        parent_joint[c.child] = c.name
+    roots = [name for name in bodies if name not in parent_joint]
+    if not roots:
+        raise RobotError(f"Robot '{robot}' has no base: every link has a parent, so its joints form a cycle.")
+    if len(roots) > 1:
+        raise RobotError(
+            f"Robot '{robot}' has {len(roots)} base links ({', '.join(roots)}); it needs exactly one. "
+            "Join the others to it, by a fixed joint if they do not move."
+        )
+    return roots[0]
+
+
+def _parents_first(robot: str, base: str, connections: Sequence[Connection]) -> list[Connection]:
+    """The order of the file, except where a child comes before its parent."""
+    below: dict[str, list[int]] = defaultdict(list)
+    for i, c in enumerate(connections):
+        below[c.parent].append(i)
+    ready = list(below[base])
+    heapify(ready)
+    ordered: list[Connection] = []
+    while ready:
+        ordered.append(connections[heappop(ready)])
+        for i in below[ordered[-1].child]:
+            heappush(ready, i)
+    if len(ordered) < len(connections):
+        reached = {c.name for c in ordered}
+        lost = ", ".join(c.name for c in connections if c.name not in reached)
+        raise RobotError(f"Robot '{robot}': the joints {lost} form a cycle that '{base}' does not carry.")
+    return ordered
+
+
+def checked_limits(
+    joint: str, lower: float | None, upper: float | None, velocity: float | None, effort: float | None
+) -> Limits:
+    """Limits of a joint, ±inf where the file is silent; the wrong way round or negative is an error."""
+    low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
+    if low > high:
+        raise RobotError(f"Joint '{joint}': the lower limit {low:g} is above the upper limit {high:g}.")
+    for what, value in (("velocity", velocity), ("effort", effort)):
+        if value is not None and value < 0:
+            raise RobotError(f"Joint '{joint}': the {what} limit {value:g} is negative.")
+    return Limits(low, high, np.inf if velocity is None else velocity, np.inf if effort is None else effort)
+
+
+def turn(axis: int, angle: float) -> Pose:
+    """Rotation [rad] about x (0), y (1) or z (2), exact at multiples of π/2.
+
+    cos(π/2) is 6e-17 in floating point: left in, it would couple columns of the regressor that are not coupled.
+    """
+    c, s = (0.0 if abs(value) < 1e-15 else float(value) for value in (np.cos(angle), np.sin(angle)))
+    j, k = (axis + 1) % 3, (axis + 2) % 3
+    rotation = np.eye(3)
+    rotation[[j, j, k, k], [j, k, j, k]] = c, -s, s, c
+    return Pose(rotation)
+
+
+def shift(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Pose:
+    """Translation [m]."""
+    return Pose(position=np.array([x, y, z], float))
+
+
+def pose_from_rpy(xyz: Sequence[float], rpy: Sequence[float]) -> Pose:
+    """T(xyz) · Rz(yaw) · Ry(pitch) · Rx(roll), the convention of URDF [m, rad]."""
+    return shift(*xyz) @ turn(2, rpy[2]) @ turn(1, rpy[1]) @ turn(0, rpy[0])

@@ -1,0 +1,158 @@
+"""Information: the data compressed once into small triangles, from which every estimator works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import EstimationError
+from steelyard.parameters import Array, Layout
+
+# Beyond this many blocks a run, neighbours merge: memory stays flat however long the log is.
+MOST_BLOCKS = 128
+
+
+class BlockKey(NamedTuple):
+    """Where a triangle comes from: a run, its load case, a block of time (counted in rows), and a joint."""
+
+    run: str
+    load: str
+    block: int
+    joint: int
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Upper triangle (or trapezoid) R of [W_j | Y] of `rows` rows: RᵀR = [W_j | Y]ᵀ[W_j | Y], positive diagonal."""
+
+    r: Array
+    rows: int
+
+    @staticmethod
+    def of(matrix: Array, rows: int) -> Triangle:
+        return Triangle(triangular(matrix), rows)
+
+    def __add__(self, other: Triangle) -> Triangle:
+        return Triangle.of(np.concatenate([self.r, other.r]), self.rows + other.rows)
+
+
+def triangular(matrix: Array) -> Array:
+    """R of a QR factorisation, min(rows, columns) rows, signs fixed so that the diagonal is not negative."""
+    r = np.linalg.qr(matrix, mode="r") if matrix.shape[0] else matrix
+    signs = np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    return r * signs[:, None]
+
+
+@dataclass(frozen=True)
+class Information:
+    """A mergeable square-root information matrix: one triangle for every (run, load case, time block, joint).
+
+    Triangles hold the standard columns that reach the joint (`columns[j]`, indices into the layout), then one column a
+    response. `a + b` is the union of keyed blocks; equal keys are stacked and made triangular again.
+    """
+
+    layout: Layout
+    joints: tuple[str, ...]
+    columns: tuple[NDArray[np.int64], ...]
+    responses: tuple[str, ...]
+    blocks: Mapping[BlockKey, Triangle]
+    block_rows: Mapping[str, int]
+
+    def __add__(self, other: Information) -> Information:
+        same = (
+            self.layout.names == other.layout.names
+            and self.joints == other.joints
+            and self.responses == other.responses
+            and all(np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
+        )
+        if not same:
+            raise EstimationError(
+                "Only information on the same model can be added: the joints, columns or responses differ."
+            )
+        clash = [run for run, rows in other.block_rows.items() if self.block_rows.get(run, rows) != rows]
+        if clash:
+            raise EstimationError(f"Run '{clash[0]}' was cut into blocks of another length; observe it with one setting.")
+        merged = dict(self.blocks)
+        for key, triangle in other.blocks.items():
+            merged[key] = merged[key] + triangle if key in merged else triangle
+        return replace(self, blocks=merged, block_rows={**self.block_rows, **other.block_rows})
+
+    @cached_property
+    def times(self) -> tuple[tuple[str, str, int], ...]:
+        """The time blocks (run, load case, block), in order."""
+        return tuple(sorted({key[:3] for key in self.blocks}))
+
+    def rows(self) -> NDArray[np.int64]:
+        """Rows behind each joint's equations, (n,)."""
+        counts = np.zeros(len(self.joints), np.int64)
+        for key, triangle in self.blocks.items():
+            counts[key.joint] += triangle.rows
+        return counts
+
+    def joint_triangles(self, times: Iterable[tuple[str, str, int]] | None = None) -> tuple[Triangle, ...]:
+        """One triangle a joint over the given time blocks (default: all), summed in a fixed order."""
+        chosen = self.times if times is None else sorted(times)
+        out = []
+        for j, columns in enumerate(self.columns):
+            parts = [self.blocks[key] for time in chosen if (key := BlockKey(*time, j)) in self.blocks]
+            width = len(columns) + len(self.responses)
+            stacked = np.concatenate([np.zeros((0, width)), *(part.r for part in parts)])
+            out.append(Triangle.of(stacked, sum(part.rows for part in parts)))
+        return tuple(out)
+
+    def total(self) -> Information:
+        """All blocks of one run and load case summed into one."""
+        merged: dict[BlockKey, Triangle] = {}
+        for run, load in dict.fromkeys(time[:2] for time in self.times):
+            members = [time for time in self.times if time[:2] == (run, load)]
+            for j, triangle in enumerate(self.joint_triangles(members)):
+                if triangle.rows:
+                    merged[BlockKey(run, load, 0, j)] = triangle
+        return replace(self, blocks=merged, block_rows=dict.fromkeys(self.block_rows, 0))
+
+    def clusters(self, count: int) -> tuple[tuple[tuple[str, str, int], ...], ...]:
+        """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
+
+        A run gets a share of the clusters by its rows, at least one.
+        """
+        rows = dict.fromkeys(self.times, 0)
+        for key, triangle in self.blocks.items():
+            rows[key[:3]] += triangle.rows
+        total = sum(rows.values())
+        out: list[tuple[tuple[str, str, int], ...]] = []
+        for run in dict.fromkeys(time[:2] for time in self.times):
+            members = [time for time in self.times if time[:2] == run]
+            weight = np.array([rows[time] for time in members])
+            share = int(np.clip(round(count * weight.sum() / max(total, 1)), 1, len(members)))
+            middle = np.cumsum(weight) - 0.5 * weight
+            group = np.minimum((middle * share / max(weight.sum(), 1)).astype(int), share - 1)
+            for g in range(share):
+                cluster = tuple(m for m, k in zip(members, group, strict=True) if k == g)
+                if cluster:
+                    out.append(cluster)
+        return tuple(out)
+
+
+def stacked(
+    information: Information,
+    triangles: Sequence[Triangle],
+    columns: Sequence[int],
+    weights: Array,
+    response: int = 0,
+) -> Array:
+    """Rows [w_j W_j | w_j y_j] of all joints over the chosen layout columns, made triangular."""
+    place = {int(c): k for k, c in enumerate(columns)}
+    parts = []
+    for j, triangle in enumerate(triangles):
+        own = information.columns[j]
+        wide = np.zeros((triangle.r.shape[0], len(columns) + 1))
+        kept = [k for k, c in enumerate(own) if int(c) in place]
+        wide[:, [place[int(own[k])] for k in kept]] = triangle.r[:, kept]
+        wide[:, -1] = triangle.r[:, len(own) + response]
+        parts.append(weights[j] * wide)
+    return triangular(np.concatenate(parts))

@@ -1,0 +1,179 @@
+"""observe: the one streaming pass that turns runs of samples into Information."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.decimation import DecimationStream
+from steelyard.errors import EstimationError
+from steelyard.information import MOST_BLOCKS, BlockKey, Information, Triangle
+from steelyard.model import Model
+from steelyard.parameters import Array
+from steelyard.problem import Problem
+from steelyard.samples import Piece, Samples
+from steelyard.terms import Motion
+
+# Samples regressed together. Two lanes of 128: the tile of a six-axis arm (0.5 MB) stays in the second-level cache.
+TILE = 256
+# Rows gathered before a block is made triangular, so that a long block does not hold all of them.
+_GATHER = 512
+
+Progress = Callable[[str, int, int], None]
+
+
+class RowBatch(NamedTuple):
+    """Consecutive decimated rows of a run, before any mask.
+
+    number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; y (n, m): effort; w (E, m): the non-zero
+    places of W in the order of `Model.places`; inside (m,): centre within the window asked for.
+    """
+
+    number: NDArray[np.int64]
+    t: Array
+    v: Array
+    y: Array
+    w: Array
+    inside: NDArray[np.bool_]
+
+
+def row_count(problem: Problem, run: Samples) -> int:
+    """Decimated rows a run gives before masking."""
+    decimator = problem.decimator(run)
+    return sum(decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches)
+
+
+def stream_rows(
+    problem: Problem, run: Samples, tile: int = TILE, progress: Progress | None = None
+) -> Iterator[RowBatch]:
+    """Regressor, parallel filter and decimation of one run, tile by tile counted from each stretch's clean start."""
+    model, decimator = problem.model, problem.decimator(run)
+    n, places = model.robot.dof, len(model.places)
+    offset = seen = 0
+    for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
+        stretch = run.stretches[index]
+        stream = DecimationStream(decimator)
+        for piece in _tiles(pieces, *stretch.clean, tile):
+            buffer = np.empty((places + 2 * n, piece.q.shape[1]))
+            model.fill(Motion(piece.q, piece.v, piece.a), buffer[:places])
+            buffer[places : places + n] = piece.v
+            buffer[places + n :] = piece.effort
+            for first, rows in stream.push(buffer):
+                number = first + np.arange(rows.shape[1])
+                centre = stretch.clean[0] + number * decimator.factor + decimator.half
+                yield RowBatch(
+                    offset + number,
+                    stretch.start + centre / run.rate,
+                    rows[places : places + n],
+                    rows[places + n :],
+                    rows[:places],
+                    (centre >= stretch.window[0]) & (centre < stretch.window[1]),
+                )
+            seen += piece.q.shape[1]
+            if progress is not None:
+                progress(run.name, seen, run.count)
+        offset += decimator.rows(stretch.clean[1] - stretch.clean[0])
+    if progress is not None:
+        progress(run.name, run.count, run.count)
+
+
+def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None) -> Information:
+    """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory."""
+    model = problem.model
+    n = model.robot.dof
+    columns = tuple(np.flatnonzero(model.nonzero[j]) for j in range(n))
+    blocks: dict[BlockKey, Triangle] = {}
+    block_rows: dict[str, int] = {}
+    for run in problem.runs:
+        # known from the clock before the pass, so that no block is ever merged afterwards
+        size = max(1, -(-row_count(problem, run) // MOST_BLOCKS))
+        block_rows[run.name] = size
+        gatherers = [_Gatherer(run, j, _sources(model, j, columns[j]), size) for j in range(n)]
+        for batch in stream_rows(problem, run, tile, progress):
+            moving = np.abs(batch.v) >= problem.rest_speeds[:, None]
+            for j, gatherer in enumerate(gatherers):
+                if j not in problem.still:
+                    gatherer.add(batch, batch.inside & moving[j])
+        for gatherer in gatherers:
+            blocks.update(gatherer.finished())
+    if not blocks:
+        raise EstimationError(
+            "No rows are left after filtering, decimation and the rest mask. "
+            "Check that the log holds motion, widen the window, or lower 'rest', 'decimate' or the filters' support."
+        )
+    return Information(model.layout, model.robot.joint_names, columns, ("effort",), blocks, block_rows)
+
+
+def _tiles(pieces: Iterator[Piece], first: int, stop: int, size: int) -> Iterator[Piece]:
+    """Pieces cut to [first, stop) of their stretch and laid into tiles of `size` counted from `first`."""
+    held: list[tuple[Array, ...]] = []
+    have, position = 0, first
+    for piece in pieces:
+        low, high = max(first - piece.first, 0), min(stop - piece.first, piece.q.shape[1])
+        at = low
+        while at < high:
+            take = min(size - have, high - at)
+            held.append(tuple(x[:, at : at + take] for x in piece[2:]))
+            have, at = have + take, at + take
+            if have == size:
+                yield _joined(piece.stretch, position, held)
+                held, have, position = [], 0, position + size
+    if held:
+        yield _joined(0, position, held)
+
+
+def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
+    q, v, a, effort = (np.concatenate(parts, axis=1) for parts in zip(*held, strict=True))
+    return Piece(stretch, first, q, v, a, effort)
+
+
+def _sources(model: Model, joint: int, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each of the joint's columns, the row of the tile that holds it."""
+    where = {int(column): k for k, (row, column) in enumerate(model.places) if row == joint}
+    return np.array([where[int(column)] for column in columns], np.int64)
+
+
+class _Gatherer:
+    """Rows of one joint of one run on their way into triangles; used inside `observe` only."""
+
+    def __init__(self, run: Samples, joint: int, sources: NDArray[np.int64], size: int) -> None:
+        self.run, self.joint, self.sources, self.size = run, joint, sources, size
+        self.done: dict[BlockKey, Triangle] = {}
+        self.block = 0
+        self.rows = 0
+        self.held = 0
+        self.parts: list[Array] = []
+
+    def add(self, batch: RowBatch, keep: NDArray[np.bool_]) -> None:
+        if not keep.any():
+            return
+        rows = np.concatenate([batch.w[np.ix_(self.sources, keep)], batch.y[self.joint, keep][None]]).T
+        block = batch.number[keep] // self.size
+        for index in range(block[0], block[-1] + 1):
+            part = rows[block == index]
+            if not len(part):
+                continue
+            if index != self.block:
+                self._close()
+                self.block = index
+            self.parts.append(part)
+            self.rows += len(part)
+            self.held += len(part)
+            if self.held >= _GATHER:
+                self.parts = [Triangle.of(np.concatenate(self.parts), 0).r]
+                self.held = len(self.parts[0])
+
+    def _close(self) -> None:
+        if self.rows:
+            key = BlockKey(self.run.name, self.run.load, int(self.block), self.joint)
+            self.done[key] = Triangle.of(np.concatenate(self.parts), self.rows)
+        self.parts, self.rows, self.held = [], 0, 0
+
+    def finished(self) -> dict[BlockKey, Triangle]:
+        self._close()
+        return self.done

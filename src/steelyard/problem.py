@@ -1,0 +1,95 @@
+"""Problem: a model, the runs it is to explain, and how their rows are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from steelyard.decimation import Decimator
+from steelyard.errors import DataError
+from steelyard.findings import Finding
+from steelyard.model import Model
+from steelyard.parameters import Array
+from steelyard.samples import Samples
+
+# A joint that travelled less than this [rad | m] did not move: what is left is noise and elasticity.
+STILL = 2e-3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be identified from what.
+
+    lowpass_hz   cut-off of the parallel filter of effort and columns [Hz]; None filters nothing
+    decimate     one row is kept of so many samples; None keeps 2.5 rows a period of lowpass_hz
+    rest         rows of a joint slower than this are left out: a fraction of its top speed, or speeds [rad/s | m/s]
+                 for every joint. Stiction at rest is no function of velocity.
+    """
+
+    model: Model
+    runs: Sequence[Samples]
+    lowpass_hz: float | None = None
+    decimate: int | None = None
+    rest: float | Sequence[float] = 0.02
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", tuple(self.runs))
+        robot = self.model.robot
+        if not self.runs:
+            raise DataError("A problem needs at least one run of samples.")
+        names = [run.name for run in self.runs]
+        if len(set(names)) != len(names):
+            raise DataError(f"Two runs share a name: {', '.join(names)}. Names key their information.")
+        for run in self.runs:
+            if run.joints != robot.joint_names:
+                raise DataError(
+                    f"Run '{run.name}' has joints {', '.join(run.joints)}; robot '{robot.name}' has "
+                    f"{', '.join(robot.joint_names)}."
+                )
+        if np.any(self.rest_speeds < 0) or not np.all(np.isfinite(self.rest_speeds)):
+            raise DataError(f"rest must be zero or positive, not {self.rest!r}.")
+
+    def decimator(self, run: Samples) -> Decimator:
+        return Decimator.design(run.rate, self.lowpass_hz, self.decimate)
+
+    @cached_property
+    def rest_speeds(self) -> Array:
+        """Speed below which a joint's rows are left out, (n,) [rad/s | m/s]."""
+        n = self.model.robot.dof
+        if isinstance(self.rest, int | float):
+            return float(self.rest) * np.max([run.top_speed for run in self.runs], axis=0)
+        if len(self.rest) != n:
+            raise DataError(f"rest lists {len(self.rest)} speeds for {n} joints.")
+        return np.array(self.rest, float)
+
+    @cached_property
+    def still(self) -> tuple[int, ...]:
+        """Joints that move in none of the runs; their rows say nothing and are left out."""
+        travel = np.max([run.travel for run in self.runs], axis=0)
+        return tuple(int(j) for j in np.flatnonzero(travel < STILL))
+
+    @property
+    def mask(self) -> str:
+        """The row mask in words."""
+        speeds = ", ".join(f"{x:.4g}" for x in self.rest_speeds)
+        rule = f"{self.rest:g} of top speed" if isinstance(self.rest, int | float) else "stated speeds"
+        return f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule})"
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        names = self.model.robot.joint_names
+        travel = np.max([run.travel for run in self.runs], axis=0)
+        return tuple(finding for run in self.runs for finding in run.findings) + tuple(
+            Finding(
+                "joint-still",
+                "error",
+                f"{names[j]} never moves (travel {travel[j]:.2g}): its own rows are left out and its friction, rotor "
+                "inertia and offset cannot be identified",
+                names[j],
+                "record a motion of this joint, or check its column in the channel map",
+            )
+            for j in self.still
+        )

@@ -1,0 +1,99 @@
+"""Samples: uniform t, q, v, a and effort in joint order, as a source of pieces, with the history of what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from steelyard.errors import DataError
+from steelyard.findings import Finding
+from steelyard.parameters import Array
+
+
+class Stretch(NamedTuple):
+    """A gap-free run of uniform samples.
+
+    `clean` = [first, stop) leaves out what the edges of the position filter touch; `window` = [first, stop) is the part
+    the user asked for. A row of the estimation has its filter's support inside `clean` and its centre inside `window`.
+    """
+
+    start: float
+    count: int
+    clean: tuple[int, int]
+    window: tuple[int, int]
+
+
+class Piece(NamedTuple):
+    """Consecutive samples `first`, `first + 1`, … of stretch number `stretch`; q v a effort are (n, B)."""
+
+    stretch: int
+    first: int
+    q: Array
+    v: Array
+    a: Array
+    effort: Array
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One run, ready for a regressor. Pieces come in order and are the same at every opening.
+
+    `top_speed` (n,) [rad/s | m/s] and `travel` (n,) [rad | m] say how far each joint was moved; `effort` is a torque
+    [N·m] or a force [N] at the joint.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    rate: float
+    stretches: tuple[Stretch, ...]
+    top_speed: Array
+    travel: Array
+    open: Callable[[], Iterator[Piece]]
+    load: str = "none"
+    role: str = "identify"
+    source: str = "memory"
+    sha256: str = ""
+    history: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def count(self) -> int:
+        return sum(stretch.count for stretch in self.stretches)
+
+    @staticmethod
+    def from_arrays(
+        name: str,
+        joints: Sequence[str],
+        rate: float,
+        q: Array,
+        v: Array,
+        a: Array,
+        effort: Array,
+        load: str = "none",
+    ) -> Samples:
+        """Samples whose derivatives are known, e.g. simulated ones: arrays (n, N), rate in Hz."""
+        arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a, effort)]
+        shape = (len(joints), arrays[0].shape[-1])
+        for label, x in zip(("q", "v", "a", "effort"), arrays, strict=True):
+            if x.shape != shape:
+                raise DataError(f"Samples '{name}': {label} has shape {x.shape}, expected {shape} (joints, samples).")
+            if not np.all(np.isfinite(x)):
+                joint, sample = np.argwhere(~np.isfinite(x))[0]
+                raise DataError(f"Samples '{name}': {label} of {joints[joint]} is not finite at sample {sample}.")
+        if not rate > 0:
+            raise DataError(f"Samples '{name}': the rate must be positive [Hz], not {rate}.")
+        count = shape[1]
+        return Samples(
+            name=name,
+            joints=tuple(joints),
+            rate=float(rate),
+            stretches=(Stretch(0.0, count, (0, count), (0, count)),),
+            top_speed=np.max(np.abs(arrays[1]), axis=1, initial=0.0),
+            travel=np.ptp(arrays[0], axis=1) if count else np.zeros(len(joints)),
+            open=lambda: iter([Piece(0, 0, *arrays)]),
+            load=load,
+            history=("given with exact derivatives",),
+        )
