@@ -94,25 +94,29 @@ class Information:
             counts[key.joint] += triangle.rows
         return counts
 
-    def joint_triangles(self, times: Iterable[tuple[str, str, int]] | None = None) -> tuple[Triangle, ...]:
-        """One triangle a joint over the given time blocks (default: all), summed in a fixed order."""
+    def gathered(self, joint: int, times: Iterable[tuple[str, str, int]] | None = None) -> Triangle:
+        """A joint's blocks of the given times (default: all) one under another in a fixed order, not yet triangular."""
         chosen = self.times if times is None else sorted(times)
-        out = []
-        for j, columns in enumerate(self.columns):
-            parts = [self.blocks[key] for time in chosen if (key := BlockKey(*time, j)) in self.blocks]
-            width = len(columns) + len(self.responses)
-            stacked = np.concatenate([np.zeros((0, width)), *(part.r for part in parts)])
-            out.append(Triangle.of(stacked, sum(part.rows for part in parts)))
-        return tuple(out)
+        parts = [self.blocks[key] for time in chosen if (key := BlockKey(*time, joint)) in self.blocks]
+        width = len(self.columns[joint]) + len(self.responses)
+        stacked = np.concatenate([np.zeros((0, width)), *(part.r for part in parts)])
+        return Triangle(stacked, sum(part.rows for part in parts))
+
+    @cached_property
+    def joint_triangles(self) -> tuple[Triangle, ...]:
+        """One triangle a joint over everything."""
+        whole = [self.gathered(j) for j in range(len(self.joints))]
+        return tuple(Triangle.of(part.r, part.rows) for part in whole)
 
     def total(self) -> Information:
         """All blocks of one run and load case summed into one."""
         merged: dict[BlockKey, Triangle] = {}
         for run, load in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == (run, load)]
-            for j, triangle in enumerate(self.joint_triangles(members)):
-                if triangle.rows:
-                    merged[BlockKey(run, load, 0, j)] = triangle
+            for j in range(len(self.joints)):
+                part = self.gathered(j, members)
+                if part.rows:
+                    merged[BlockKey(run, load, 0, j)] = Triangle.of(part.r, part.rows)
         return replace(self, blocks=merged, block_rows=dict.fromkeys(self.block_rows, 0))
 
     def clusters(self, count: int) -> tuple[tuple[tuple[str, str, int], ...], ...]:
@@ -140,19 +144,21 @@ class Information:
 
 def stacked(
     information: Information,
-    triangles: Sequence[Triangle],
-    columns: Sequence[int],
+    columns: Sequence[int] | NDArray[np.int64],
     weights: Array,
+    times: Iterable[tuple[str, str, int]] | None = None,
     response: int = 0,
 ) -> Array:
-    """Rows [w_j W_j | w_j y_j] of all joints over the chosen layout columns, made triangular."""
-    place = {int(c): k for k, c in enumerate(columns)}
+    """Triangle of the rows [w_j W_j | w_j y_j] of all joints over the chosen layout columns, (<= c + 1, c + 1)."""
+    place = np.full(len(information.layout), -1)
+    place[np.asarray(columns)] = np.arange(len(columns))
+    chosen = None if times is None else tuple(times)
     parts = []
-    for j, triangle in enumerate(triangles):
-        own = information.columns[j]
-        wide = np.zeros((triangle.r.shape[0], len(columns) + 1))
-        kept = [k for k, c in enumerate(own) if int(c) in place]
-        wide[:, [place[int(own[k])] for k in kept]] = triangle.r[:, kept]
-        wide[:, -1] = triangle.r[:, len(own) + response]
+    for j, own in enumerate(information.columns):
+        part = information.joint_triangles[j] if chosen is None else information.gathered(j, chosen)
+        kept = np.flatnonzero(place[own] >= 0)
+        wide = np.zeros((len(part.r), len(columns) + 1))
+        wide[:, place[own[kept]]] = part.r[:, kept]
+        wide[:, -1] = part.r[:, len(own) + response]
         parts.append(weights[j] * wide)
     return triangular(np.concatenate(parts))

@@ -19,6 +19,7 @@ from steelyard.parameters import Array, inertial_vector, transformed_inertia
 from steelyard.robot import DEGREES_OF_FREEDOM, Drive, Limits, Pose, Robot
 
 PRODUCTS = ("ixy", "ixz", "iyz")
+LONGEST_PROLOG = 2**16  # bytes before the root element has started; real files have a comment of a few lines
 
 
 def read_urdf(content: bytes, where: str) -> Robot:
@@ -80,8 +81,11 @@ def _feed_prolog(parser: expat.XMLParserType, content: bytes, where: str, starte
 
     One byte at a time: expat works off the rest of a chunk after a handler has raised, so in larger chunks the
     declarations behind the DOCTYPE would still be processed. After the root has started no DOCTYPE can follow.
+    The length is bounded because expat looks at an unfinished comment again with every byte.
     """
     for i in range(len(content)):
+        if i == LONGEST_PROLOG:
+            raise RobotError(f"'{where}' has no element in its first {i} bytes. Shorten the comment it starts with.")
         _feed(parser, content[i : i + 1], where, last=False)
         if started:
             return i + 1

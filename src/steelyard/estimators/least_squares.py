@@ -1,0 +1,170 @@
+"""Least squares on triangles, with error bars that hold for correlated residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from steelyard.base_parameters import BaseParameters, independent_columns
+from steelyard.errors import EstimationError
+from steelyard.estimators.estimator import Estimate
+from steelyard.findings import Finding
+from steelyard.information import Information, stacked, triangular
+from steelyard.parameters import Array
+
+# A column closer than this (sine of the angle) to the span of the others was not excited by the motion.
+DATA_TOLERANCE = 1e-6
+# Ten to twenty are enough for coverage (t with G − 1 degrees of freedom); fewer are longer, and hold more correlation.
+CLUSTERS = 12
+FEWEST_CLUSTERS = 5
+
+
+def joint_deviations(information: Information, base: BaseParameters) -> Array:
+    """σ_j (n,) of each joint's own least squares, σ_j² = ‖y_j − W_j χ̂_j‖² / (r_j − b_j)  (P0 §III).
+
+    Joints without rows get NaN.
+    """
+    sigma = np.full(len(information.joints), np.nan)
+    for j, triangle in enumerate(information.joint_triangles):
+        if not triangle.rows:
+            continue
+        own = [k for k, c in enumerate(information.columns[j]) if c in base.kept]
+        w, y = triangle.r[:, own], triangle.r[:, len(information.columns[j])]
+        w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
+        freedom = triangle.rows - w.shape[1]
+        if freedom <= 0:
+            raise EstimationError(
+                f"{information.joints[j]} has {triangle.rows} rows for {w.shape[1]} parameters of its own: too short a "
+                "log. Record longer, decimate less, or leave out terms."
+            )
+        rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
+        # a noise-free joint must not get an infinite weight: rounding of y bounds σ from below
+        floor = 1e-14 * np.linalg.norm(y) / np.sqrt(triangle.rows)
+        sigma[j] = max(np.linalg.norm(rest) / np.sqrt(freedom), floor, 1e-300)
+    return sigma
+
+
+def solve(information: Information, base: BaseParameters, weights: Array) -> Estimate:
+    """θ̂ = argmin Σ_j w_j² ‖y_j − W_j θ‖² with classical and leave-one-block-out covariances.
+
+    classical (P0 eq. 11):   C = σ̂² (WᵀW)⁻¹,  σ̂² = ‖ρ‖² / (r − b)
+    CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
+    A cluster is a stretch of time across all joints, so correlation in time and between joints is inside it.
+    """
+    rows = int(information.rows().sum())
+    weights = np.where(np.isfinite(weights), weights, 0.0)
+    columns = np.array(base.kept)
+    whole = stacked(information, columns, weights)
+    found = independent_columns(whole[:, :-1], DATA_TOLERANCE)
+    excited = np.zeros(len(columns), bool)
+    excited[list(found.kept)] = True
+    used = columns[excited]
+    if rows <= len(used):
+        raise EstimationError(
+            f"{rows} rows are too few for {len(used)} base parameters: too short a log. Record longer or decimate less."
+        )
+    r = stacked(information, used, weights)
+    w, y = r[:-1, :-1], r[:-1, -1]
+    theta = solve_triangular(w, y)
+    variance = r[-1, -1] ** 2 / (rows - len(used)) if len(r) > len(used) else 0.0
+    inverse = solve_triangular(w, np.eye(len(used)))
+    classical = variance * inverse @ inverse.T
+    groups = information.clusters(CLUSTERS)
+    parts = [stacked(information, used, weights, g) for g in groups]
+    robust, hanging = _leave_one_out(parts, theta)
+    findings = _excitation_findings(base, excited) + _cluster_findings(base, used, hanging, len(groups))
+    scale = np.linalg.norm(w, axis=0)
+    return Estimate(
+        _spread(theta, excited),
+        _spread(robust if robust is not None else classical, excited),
+        _spread(classical, excited),
+        excited,
+        len(groups) if robust is not None else 0,
+        float(np.linalg.cond(w)),
+        float(np.linalg.cond(w / scale)),
+        findings,
+    )
+
+
+def _leave_one_out(parts: Sequence[Array], theta: Array) -> tuple[Array | None, NDArray[np.bool_]]:
+    """CR3 covariance from the clusters' triangles, and which parameters hang on a single cluster.
+
+    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations.
+    """
+    count = len(parts)
+    hanging = np.zeros(len(theta), bool)
+    if count < FEWEST_CLUSTERS:
+        return None, hanging
+    before, after = [parts[0][:0]], [parts[0][:0]]
+    for part, mirror in zip(parts[:-1], reversed(parts[1:]), strict=True):
+        before.append(triangular(np.concatenate([before[-1], part])))
+        after.append(triangular(np.concatenate([after[-1], mirror])))
+    after.reverse()
+    changes = []
+    for left, right in zip(before, after, strict=True):
+        r = triangular(np.concatenate([left, right]))
+        w, y = r[: len(theta), :-1], r[: len(theta), -1]
+        norms = np.linalg.norm(w, axis=0)
+        if len(w) < len(theta) or np.any(np.abs(np.diagonal(w)) <= DATA_TOLERANCE * norms):
+            hanging[list(independent_columns(w, DATA_TOLERANCE).dropped)] = True
+            changes.append(np.linalg.lstsq(w, y - w @ theta, rcond=DATA_TOLERANCE)[0])
+        else:
+            changes.append(solve_triangular(w, y) - theta)
+    change = np.array(changes)
+    covariance = (count - 1) / count * change.T @ change
+    covariance[hanging, :] = np.nan
+    covariance[:, hanging] = np.nan
+    return covariance, hanging
+
+
+def _spread(x: Array, excited: NDArray[np.bool_]) -> Array:
+    """Values of the excited parameters among all base parameters, NaN elsewhere."""
+    out = np.full((len(excited),) * x.ndim, np.nan)
+    out[np.ix_(*[np.flatnonzero(excited)] * x.ndim)] = x
+    return out
+
+
+def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tuple[Finding, ...]:
+    if excited.all():
+        return ()
+    names = [name for name, yes in zip(base.names, excited, strict=True) if not yes]
+    return (
+        Finding(
+            "not-excited",
+            "warning",
+            f"this motion excites {int(excited.sum())} of {len(base)} base parameters; it says nothing on its own about "
+            + ", ".join(names)
+            + " (an effect they share with another parameter is carried by that one)",
+            fix="move the joints concerned faster, further and together",
+        ),
+    )
+
+
+def _cluster_findings(
+    base: BaseParameters, used: NDArray[np.int64], hanging: NDArray[np.bool_], clusters: int
+) -> tuple[Finding, ...]:
+    out = []
+    if clusters < FEWEST_CLUSTERS:
+        out.append(
+            Finding(
+                "few-blocks",
+                "warning",
+                f"only {clusters} independent blocks of time: error bars are the classical ones, which are too narrow "
+                "for correlated residuals",
+                fix="record longer",
+            )
+        )
+    if hanging.any():
+        names = [base.layout.names[c] for c in used[hanging]]
+        out.append(
+            Finding(
+                "hangs-on-one-block",
+                "warning",
+                "known from a single block of time only, so no error bar can be given: " + ", ".join(names),
+                fix="repeat the motion that excites them",
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,24 @@
+"""Ordinary least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import solve
+from steelyard.information import Information
+
+
+@final
+@dataclass(frozen=True)
+class LS:
+    """Ordinary least squares: every joint's N·m counts the same.   θ̂ = argmin Σ_j ‖y_j − W_j θ‖²"""
+
+    name: ClassVar[str] = "ls"
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        return solve(information, base, np.ones(len(information.joints)))

@@ -1,0 +1,26 @@
+"""Weighted least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import joint_deviations, solve
+from steelyard.information import Information
+
+
+@final
+@dataclass(frozen=True)
+class WLS:
+    """Weighted least squares, one σ_j per joint from its own least squares (P0 §III).
+
+    θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j²
+    """
+
+    name: ClassVar[str] = "wls"
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        sigma = joint_deviations(information, base)
+        return solve(information, base, 1.0 / sigma)

@@ -1,0 +1,95 @@
+"""Identification: what was found, how sure it is, on which rows, from which files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import t as student
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.findings import Finding
+from steelyard.parameters import Array
+from steelyard.scores import Score
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run that went in: its name, load case, source, hash and what was done to it."""
+
+    name: str
+    load: str
+    source: str
+    sha256: str
+    rate_hz: float
+    history: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Base parameters with error bars, the score beside that of the nominal model, and where it all came from."""
+
+    robot: str
+    estimator: str
+    base: BaseParameters
+    value: Array
+    covariance: Array
+    covariance_classical: Array
+    clusters: int
+    condition: float
+    condition_scaled: float
+    relative_error: Score
+    nominal: Score | None
+    runs: tuple[RunRecord, ...]
+    findings: tuple[Finding, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation by leave-one-block-out (CR3), (b,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @property
+    def std_classical(self) -> Array:
+        """Standard deviation by the classical formula (P0 eq. 11), which takes residuals for white."""
+        return np.sqrt(np.diagonal(self.covariance_classical))
+
+    @property
+    def relative_std(self) -> Array:
+        """std / |value|."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.std / np.abs(self.value)
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Confidence interval of every base parameter with Student's t on `clusters` − 1 degrees of freedom."""
+        freedom = self.clusters - 1 if self.clusters else np.inf
+        half = student.ppf(0.5 + 0.5 * level, freedom) * self.std
+        return self.value - half, self.value + half
+
+    @property
+    def theta(self) -> Array:
+        """A standard vector (C,) with these base parameters: their values on the kept columns, zero elsewhere.
+
+        It predicts torque exactly as the base parameters do; it is not meant to be physical.
+        """
+        out = np.zeros(len(self.base.layout))
+        out[list(self.base.kept)] = np.nan_to_num(self.value)
+        return out
+
+    def strong_correlations(self, above: float = 0.95) -> tuple[tuple[str, str, float], ...]:
+        """Pairs of parameters the data can hardly tell apart, by the classical covariance, strongest first."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rho = self.covariance_classical / np.outer(self.std_classical, self.std_classical)
+        pairs = [(i, j) for i, j in zip(*np.triu_indices(len(rho), 1), strict=True) if abs(rho[i, j]) > above]
+        pairs.sort(key=lambda pair: -abs(rho[pair]))
+        return tuple((self.base.names[i], self.base.names[j], float(rho[i, j])) for i, j in pairs)
+
+    @property
+    def verdict(self) -> str:
+        """One honest sentence."""
+        sentence = f"Explains {1 - self.relative_error.total:.1%} of the effort on the rows it was fitted to"
+        if self.nominal is not None:
+            sentence += f" (nominal model: {max(0.0, 1 - self.nominal.total):.1%})"
+        weak = int(np.sum(~(self.relative_std < 0.5)))
+        sentence += f". {len(self.base) - weak} of {len(self.base)} base parameters are known to better than half their value"
+        return sentence + "; no unseen motion was scored."

@@ -1,0 +1,91 @@
+"""identify: from a problem to an identification. The whole story on one page."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from steelyard.base_parameters import base_parameters
+from steelyard.estimators import WLS, Estimator
+from steelyard.findings import Finding
+from steelyard.identification import Identification, RunRecord
+from steelyard.information import Information
+from steelyard.observe import Progress, observe
+from steelyard.problem import Problem
+from steelyard.scores import score
+
+
+def identify(
+    problem: Problem,
+    estimator: Estimator | None = None,
+    information: Information | None = None,
+    progress: Progress | None = None,
+) -> Identification:
+    """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings."""
+    estimator = estimator or WLS()
+    information = information or observe(problem, progress=progress)
+    base = base_parameters(problem.model)
+    estimate = estimator.estimate(base, information)
+
+    theta = np.zeros(len(base.layout))
+    theta[list(base.kept)] = np.nan_to_num(estimate.value)
+    nominal = base.layout.nominal
+    result = Identification(
+        robot=problem.model.robot.name,
+        estimator=estimator.name,
+        base=base,
+        value=estimate.value,
+        covariance=estimate.covariance,
+        covariance_classical=estimate.covariance_classical,
+        clusters=estimate.clusters,
+        condition=estimate.condition,
+        condition_scaled=estimate.condition_scaled,
+        relative_error=score(information, theta, problem.mask),
+        nominal=None if nominal is None else score(information, nominal, problem.mask),
+        runs=tuple(RunRecord(r.name, r.load, r.source, r.sha256, r.rate, r.history) for r in problem.runs),
+        findings=problem.findings + estimate.findings,
+        versions=_versions(),
+    )
+    return _with_doubts(result)
+
+
+def _with_doubts(result: Identification) -> Identification:
+    """Add what the numbers themselves give away."""
+    doubts = []
+    weak = [n for n, r in zip(result.base.names, result.relative_std, strict=True) if not r < 0.5 and np.isfinite(r)]
+    if weak:
+        doubts.append(
+            Finding(
+                "weak-parameters",
+                "info",
+                f"{len(weak)} base parameters have a standard deviation above half their value: {', '.join(weak)}",
+                fix="they are near zero, or the motion hardly shows them; do not read their values one by one",
+            )
+        )
+    pairs = result.strong_correlations()
+    if pairs:
+        shown = ", ".join(f"{a} ~ {b} ({rho:+.3f})" for a, b, rho in pairs[:5])
+        doubts.append(
+            Finding("correlated", "info", f"{len(pairs)} pairs of parameters are hard to tell apart: {shown}")
+        )
+    if result.nominal is not None and result.relative_error.total > result.nominal.total:
+        doubts.append(
+            Finding(
+                "worse-than-nominal",
+                "warning",
+                "the nominal model explains these rows better than the fit",
+                fix="check the estimator's weights and the channel map",
+            )
+        )
+    return Identification(**{**vars(result), "findings": result.findings + tuple(doubts)})
+
+
+def _versions() -> dict[str, str]:
+    out = {}
+    for package in ("steelyard", "numpy", "scipy", "numba", "polars"):
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            out[package] = "unknown"
+    return out
