@@ -65,17 +65,27 @@ def assemble(
             if parent != BASE:
                 lumps[parent].append(Lump(c.child, pose, bodies[c.child], c.name))
             continue
-        if not np.all(np.isfinite(pose.position)):
-            raise RobotError(f"Joint '{c.name}' lies infinitely far away: its lengths are too large for a number.")
+        _refuse_infinite(c, pose)
         carrier[c.child] = (len(links), Pose())
         links.append(Link(c.child, bodies[c.child]))
         joints.append(Joint(c.name, c.kind, parent, pose, c.axis, c.point, c.limits, c.drive))
     return Tree(tuple(_finite(lumped(link, lumps[i])) for i, link in enumerate(links)), tuple(joints), base)
 
 
+def _refuse_infinite(c: Connection, pose: Pose) -> None:
+    """Finite numbers in a file can still overflow, and compiled models can hold NaN."""
+    drive = [value for value in (c.drive.rotor, c.drive.viscous, c.drive.coulomb, c.drive.offset) if value is not None]
+    limits = np.array([c.limits.lower, c.limits.upper, c.limits.velocity, c.limits.effort])
+    geometry = (pose.rotation, pose.position, c.axis, c.point, drive)
+    if not all(np.all(np.isfinite(values)) for values in geometry) or np.any(np.isnan(limits)):
+        raise RobotError(
+            f"Joint '{c.name}' has a number that is not finite or too large. Check its placement and limits."
+        )
+
+
 def _finite(link: Link) -> Link:
     if link.inertia is not None and not np.all(np.isfinite(link.inertia)):
-        raise RobotError(f"Link '{link.name}' has an infinite inertia: a mass or length is too large.")
+        raise RobotError(f"Link '{link.name}' has an inertia that is not finite: a mass or length is too large.")
     return link
 
 

@@ -7,6 +7,8 @@ model, to be stated as terms.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +25,8 @@ def read_mjcf(path: Path) -> Robot:
     """The robot in an MJCF file; includes and meshes are found beside it, as MuJoCo finds them."""
     mujoco = _mujoco()
     try:
-        model = mujoco.MjModel.from_xml_path(str(path))
+        with _quiet(mujoco):
+            model = mujoco.MjModel.from_xml_path(str(path))
     except (ValueError, mujoco.FatalError) as problem:
         raise RobotError(f"MuJoCo cannot compile '{path}': {problem}") from problem
     try:
@@ -38,6 +41,17 @@ def _mujoco() -> ModuleType:
     except ImportError:
         raise MissingExtraError("mujoco-core", "mjcf", "Reading an MJCF robot") from None
     return mujoco
+
+
+@contextmanager
+def _quiet(mujoco: ModuleType) -> Iterator[None]:
+    """Keep MuJoCo from printing and from leaving a log file in the user's folder; what matters is checked here."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
@@ -56,7 +70,7 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
     tree = assemble(name, bodies, connections)
     off = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     gravity = np.zeros(3) if off else np.array(model.opt.gravity, float)
-    return Robot(name, tree.links, tree.joints, gravity=gravity, base=tree.base)
+    return Robot(name, tree.links, tree.joints, base=tree.base).with_gravity(gravity.tolist())
 
 
 def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:

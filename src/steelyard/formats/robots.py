@@ -7,6 +7,8 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+
 from steelyard.errors import RobotError
 from steelyard.formats.mjcf import read_mjcf
 from steelyard.formats.tables import read_table
@@ -33,7 +35,8 @@ def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Ro
         content = files("steelyard").joinpath("robots", f"{name}.toml").read_bytes()
         robot = replace(read_table(content, f"{name}.toml"), source=f"built-in robot '{name}'")
     else:
-        robot = replace(_read_file(Path(source)), source=name)
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused by name, not warned of
+            robot = replace(_read_file(Path(source)), source=name)
     return robot if gravity is None else robot.with_gravity(gravity)
 
 

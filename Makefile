@@ -1,0 +1,98 @@
+# The verbs of the workshop; `make help` lists them. Everything lives in .venv, built from pyproject.toml and constraints.txt.
+
+# No implicit rules: a file named Makefile, LICENSE or docs is never something to compile.
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 -c '' >/dev/null 2>&1 && echo python3.11 || echo python3)
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+EVIDENCE_ARGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+DOCS_STAMP := .venv/.installed-docs
+WARM := .venv/.warm
+FIGAROH_STAMP := .venv-figaroh/.installed
+KERNELS := $(wildcard src/steelyard/kernels/*.py)
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+
+.PHONY: help install demo test check bench evidence docs build clean
+
+help:  ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(WARM)  ## make .venv, install Steelyard in it and compile its kernels once
+
+demo: install  ## the one-minute tour: a simulated robot, identified, with a report
+	$(BIN)/steelyard demo
+
+test: install  ## the whole suite on two processes; PYTEST_ARGS="-k wls" to narrow it
+	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+
+# No cache for the contracts: it is kept by file, and misses that a new module changes what an old import means.
+check: $(STAMP)  ## lint, format, types and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+
+bench: install $(FIGAROH_STAMP)  ## time and memory, side by side with FIGAROH; BENCH_ARGS is passed on
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+evidence: install  ## redo the numbers the documentation quotes; EVIDENCE_ARGS is passed on
+	$(BIN)/python evidence/run.py $(EVIDENCE_ARGS)
+
+docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+build: $(STAMP)  ## wheel and source archive, then the wheel alone in a fresh environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	@room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
+	echo "Installing the wheel in a fresh environment"; \
+	$(BIN)/python -m venv "$$room/venv"; \
+	PIP_DISABLE_PIP_VERSION_CHECK=1 "$$room/venv/bin/python" -m pip install --quiet -c constraints.txt dist/*.whl; \
+	cd "$$room"; set -x; \
+	venv/bin/steelyard robots --json > robots.json; \
+	venv/bin/steelyard params tx40 --json > params.json; \
+	venv/bin/steelyard demo --out demo; \
+	venv/bin/python -m json.tool robots.json > /dev/null; \
+	venv/bin/python -m json.tool params.json > /dev/null; \
+	test -n "$$(find demo -name '*.html' -size +0)"; \
+	{ set +x; } 2> /dev/null; echo "The wheel stands alone."
+
+clean:  ## remove what the other verbs made, environments included
+	rm -rf .venv .venv-figaroh dist build docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples evidence -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
+	  echo "Steelyard needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Name another one: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(STAMP): pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing Steelyard and its tools in .venv (once; a minute or two)"
+	$(PIP) -c constraints.txt -e ".[test,dev,mjcf]"
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(PIP) -c constraints.txt -e ".[docs]"
+	@touch $@
+
+# Numba's cache lies beside the kernels and is keyed by their source; warming again is a matter of a second.
+$(WARM): $(STAMP) $(KERNELS)
+	$(BIN)/steelyard warm
+	@touch $@
+
+$(FIGAROH_STAMP): benchmarks/figaroh-requirements.txt benchmarks/figaroh-constraints.txt | .venv/bin/python
+	@echo "Installing FIGAROH in .venv-figaroh (once)"
+	$(BIN)/python -m venv .venv-figaroh
+	PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-figaroh/bin/python -m pip install --quiet -r benchmarks/figaroh-requirements.txt
+	@touch $@
