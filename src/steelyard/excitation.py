@@ -126,6 +126,8 @@ class TrapezoidalAcceleration:
                 raise DataError(f"The {name} limit must be one positive number for each of {points.shape[0]} joints.")
             object.__setattr__(self, name, _frozen(name, np.broadcast_to(limit, points.shape[0]), 1))
         _positive("jerk time", self.jerk_time)
+        if np.any(np.all(np.diff(points, axis=1) == 0.0, axis=0)):
+            raise DataError("Two points in a row are the same. Leave one out, and chain a dwell where a rest is meant.")
 
     @property
     def duration(self) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -40,6 +41,7 @@ class Identification:
     condition_scaled: float
     relative_error: Score
     nominal: Score | None
+    unseen: Score | None
     runs: tuple[RunRecord, ...]
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
@@ -84,12 +86,22 @@ class Identification:
         pairs.sort(key=lambda pair: -abs(rho[pair]))
         return tuple((self.base.names[i], self.base.names[j], float(rho[i, j])) for i, j in pairs)
 
+    def with_findings(self, more: Sequence[Finding]) -> Identification:
+        """The same with findings added."""
+        return replace(self, findings=self.findings + tuple(more))
+
     @property
     def verdict(self) -> str:
         """One honest sentence."""
-        sentence = f"Explains {1 - self.relative_error.total:.1%} of the effort on the rows it was fitted to"
-        if self.nominal is not None:
-            sentence += f" (nominal model: {max(0.0, 1 - self.nominal.total):.1%})"
-        weak = int(np.sum(~(self.relative_std < 0.5)))
-        sentence += f". {len(self.base) - weak} of {len(self.base)} base parameters are known to better than half their value"
-        return sentence + "; no unseen motion was scored."
+        if self.unseen is not None:
+            seen = f"Explains {1 - self.unseen.total:.1%} of the effort on unseen runs; {self._explained()}"
+        else:
+            seen = f"{self._explained()[0].upper()}{self._explained()[1:]}; no unseen motion was scored"
+        known = int(np.sum(self.relative_std < 0.5))
+        return f"{seen}. {known} of {len(self.base)} base parameters are known to better than half their value."
+
+    def _explained(self) -> str:
+        words = f"explains {1 - self.relative_error.total:.1%} of the effort on the rows it was fitted to"
+        if self.nominal is None:
+            return words + " (the robot file has no nominal inertias to compare with)"
+        return words + f" (nominal model: {max(0.0, 1 - self.nominal.total):.1%})"

@@ -20,9 +20,13 @@ def identify(
     problem: Problem,
     estimator: Estimator | None = None,
     information: Information | None = None,
+    unseen: Information | None = None,
     progress: Progress | None = None,
 ) -> Identification:
-    """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings."""
+    """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings.
+
+    `unseen` is information on other runs of the same model, only scored.
+    """
     estimator = estimator or WLS()
     information = information or observe(problem, progress=progress)
     base = base_parameters(problem.model)
@@ -43,6 +47,7 @@ def identify(
         condition_scaled=estimate.condition_scaled,
         relative_error=score(information, theta, problem.mask),
         nominal=None if nominal is None else score(information, nominal, problem.mask),
+        unseen=None if unseen is None else score(unseen, theta, problem.mask),
         runs=tuple(RunRecord(r.name, r.load, r.source, r.sha256, r.rate, r.history) for r in problem.runs),
         findings=problem.findings + estimate.findings,
         versions=_versions(),
@@ -78,7 +83,7 @@ def _with_doubts(result: Identification) -> Identification:
                 fix="check the estimator's weights and the channel map",
             )
         )
-    return Identification(**{**vars(result), "findings": result.findings + tuple(doubts)})
+    return result.with_findings(doubts)
 
 
 def _versions() -> dict[str, str]:

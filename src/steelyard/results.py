@@ -1,0 +1,195 @@
+"""result.json: an identification as a document, written whole or not at all, and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.errors import OutputError, SteelyardError
+from steelyard.findings import Finding
+from steelyard.identification import Identification, RunRecord
+from steelyard.parameters import Array, Column, Layout
+from steelyard.scores import Score
+
+SCHEMA = "steelyard.result/1"
+RESULT = "result.json"
+
+
+def document(result: Identification, project: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The result as JSON-ready data: fractions and SI units, null where a number is not known."""
+    base = result.base
+    parameters = [
+        {
+            "name": name,
+            "value": value,
+            "std": std,
+            "std_classical": classical,
+            "relative_std": relative,
+            "unit": unit,
+            "expression": expression,
+        }
+        for name, value, std, classical, relative, unit, expression in zip(
+            base.names,
+            result.value.tolist(),
+            result.std.tolist(),
+            result.std_classical.tolist(),
+            result.relative_std.tolist(),
+            base.units,
+            base.expressions,
+            strict=True,
+        )
+    ]
+    return _plain(
+        {
+            "schema": SCHEMA,
+            "robot": result.robot,
+            "estimator": result.estimator,
+            "verdict": result.verdict,
+            "counts": {
+                "standard": len(base.layout),
+                "zero": len(base.zero),
+                "base": len(base),
+                "excited": int(np.isfinite(result.value).sum()),
+            },
+            "parameters": parameters,
+            "relative_error": asdict(result.relative_error),
+            "nominal": None if result.nominal is None else asdict(result.nominal),
+            "unseen": None if result.unseen is None else asdict(result.unseen),
+            "findings": [asdict(finding) for finding in result.findings],
+            "clusters": result.clusters,
+            "condition": result.condition,
+            "condition_scaled": result.condition_scaled,
+            "strong_correlations": [{"a": a, "b": b, "correlation": rho} for a, b, rho in result.strong_correlations()],
+            "runs": [asdict(run) for run in result.runs],
+            "versions": result.versions,
+            "project": project,
+            "layout": [asdict(column) for column in base.layout.columns],
+            "zero": [base.layout.names[k] for k in base.zero],
+            "regroupings": base.regroupings,
+            "gap": {"smallest_kept": base.smallest_kept, "largest_dropped": base.largest_dropped},
+            "covariance": result.covariance.tolist(),
+            "covariance_classical": result.covariance_classical.tolist(),
+        }
+    )
+
+
+def identification(data: Mapping[str, Any]) -> Identification:
+    """The identification held in a result document."""
+    if data.get("schema") != SCHEMA:
+        raise SteelyardError(
+            f"This is not a result this version can read: schema {data.get('schema')!r}, expected '{SCHEMA}'."
+        )
+    layout = Layout(tuple(Column(**column) for column in data["layout"]))
+    kept = tuple(layout.index(name) for name in data["regroupings"])
+    mapping = np.zeros((len(kept), len(layout)))
+    for k, group in enumerate(data["regroupings"].values()):
+        for name, coefficient in group.items():
+            mapping[k, layout.index(name)] = coefficient
+    base = BaseParameters(
+        layout,
+        tuple(layout.index(name) for name in data["zero"]),
+        kept,
+        mapping,
+        data["gap"]["smallest_kept"],
+        data["gap"]["largest_dropped"],
+    )
+    return Identification(
+        robot=data["robot"],
+        estimator=data["estimator"],
+        base=base,
+        value=_array([p["value"] for p in data["parameters"]]),
+        covariance=_array(data["covariance"]),
+        covariance_classical=_array(data["covariance_classical"]),
+        clusters=data["clusters"],
+        condition=data["condition"],
+        condition_scaled=data["condition_scaled"],
+        relative_error=_score(data["relative_error"]),
+        nominal=None if data["nominal"] is None else _score(data["nominal"]),
+        unseen=None if data["unseen"] is None else _score(data["unseen"]),
+        runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
+        findings=tuple(Finding(**finding) for finding in data["findings"]),
+        versions=data["versions"],
+    )
+
+
+def read_result(path: str | Path) -> Identification:
+    """An identification from a run folder or its result.json."""
+    place = Path(path)
+    file = place / RESULT if place.is_dir() else place
+    try:
+        return identification(json.loads(file.read_text("utf-8")))
+    except FileNotFoundError:
+        raise SteelyardError(f"No result at '{place}': expected a run folder with {RESULT}, or that file.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise SteelyardError(f"'{file}' is not a complete Steelyard result: {error}. Run identify again.") from None
+
+
+def text(data: Mapping[str, Any]) -> str:
+    """JSON text of a document; numbers are written so that they read back to the same bits."""
+    return json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to replace anything but an earlier run folder."""
+    if folder.is_file():
+        raise OutputError(f"'{folder}' is a file; name a folder with --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULT).is_file():
+        raise OutputError(f"'{folder}' holds other files and is no run folder; name another one with --out.")
+
+
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write all files or none: into a new folder beside, then moved into place in one step."""
+    check_folder(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise OutputError(f"Cannot write beside '{folder}': {error.strerror}. Name another place with --out.") from None
+    try:
+        fresh.chmod(0o755)
+        for name, content in files.items():
+            (fresh / name).write_text(content, "utf-8")
+        old = None
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent)) / "run"
+            os.rename(folder, old)
+        os.rename(fresh, folder)
+        if old is not None:
+            shutil.rmtree(old.parent, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _plain(x: Any) -> Any:
+    """Plain data with null for every number that is not finite."""
+    if isinstance(x, Mapping):
+        return {key: _plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(value) for value in x]
+    if isinstance(x, np.generic):
+        x = x.item()
+    if isinstance(x, float) and not np.isfinite(x):
+        return None
+    return x
+
+
+def _array(values: list[Any]) -> Array:
+    return np.array(values, dtype=float)
+
+
+def _score(data: Mapping[str, Any]) -> Score:
+    def numbers(table: Mapping[str, float | None]) -> dict[str, float]:
+        return {name: np.nan if x is None else x for name, x in table.items()}
+
+    return Score(data["total"], numbers(data["joints"]), numbers(data["rmse"]), dict(data["rows"]), data["mask"])
