@@ -254,7 +254,7 @@ def _show_result(result: Identification) -> None:
     people.print(f"Scored: {fit.mask}", highlight=False)
     colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
     for finding in result.findings:
-        people.print(f"[{colours[finding.severity]}]{finding.severity}[/] {escape(str(finding))}", highlight=False)
+        people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)
     people.print(f"[bold]{escape(result.verdict)}[/]", highlight=False)
 
 

@@ -144,7 +144,7 @@ class Model:
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
-        theta, q = self._checked(theta), np.ascontiguousarray(q, dtype=float)
+        theta, q = self._checked(theta), self._motion(q, q, q).q
         parent, placement, screw, _ = self.mechanism
         mass = np.empty((self.robot.dof, self.robot.dof, q.shape[1]))
         dynamics.mass_matrix(parent, placement, screw, theta[self.inertial_index], q, mass)
@@ -154,7 +154,7 @@ class Model:
         """Forward dynamics q̈ (n, N): the acceleration that torque τ gives."""
         theta = self._checked(theta)
         motion = self._motion(q, v, np.zeros_like(np.asarray(q, float)))
-        net = np.ascontiguousarray(tau - self._term_torque(motion, theta))
+        net = self._motion(q, v, tau).a - self._term_torque(motion, theta)
         out = np.empty_like(net)
         pivot = dynamics.forward_dynamics(
             *self.mechanism, theta[self.inertial_index], self._drive_inertia(theta), motion.q, motion.v, net, out

@@ -1,9 +1,10 @@
-"""Parquet logs, read in windows of rows so that memory stays flat however long the log is.
+"""Parquet logs, read in windows of rows so that memory does not grow with the length of the log.
 
-A window holds about 2²² cells. Polars skips row groups and pages outside a window, so files of many row groups
-(up to about 500 000 rows each) stream at full speed. In a file that is one huge row group every window has to walk
-past the pages before it: memory stays bounded, but reading slows down as the row group grows. Write such logs again
-with smaller row groups, e.g. `polars.scan_parquet(old).sink_parquet(new, row_group_size=131072)`.
+A window holds up to 2²² cells; Polars skips the row groups outside it but fetches the asked columns of every row group
+it touches whole. So memory is a few windows plus, at worst, one compressed row group, and a file of many row groups
+streams fast. A file that is one huge row group is read correctly, but its peak memory can reach the size of the file
+and every window walks past the pages before it. Write such a log again with smaller row groups, e.g.
+`polars.scan_parquet(old).sink_parquet(new, row_group_size=131072)`.
 """
 
 from __future__ import annotations
@@ -54,11 +55,10 @@ class _ParquetRows:
         window = 1 << max(0, (WINDOW_CELLS // len(columns)).bit_length() - 1)
         for start in range(0, self.rows, window):
             try:
-                # A fresh query a window costs little. One query kept alive (collect_batches) is marked unstable and
-                # reads ahead of a slow consumer; with parallel="auto" a huge row group is held whole. Both were
-                # measured at several times the memory.
-                scan = pl.scan_parquet(path, glob=False, low_memory=True, parallel="none")
-                frame = scan.select(columns).slice(start, window).collect()
+                # A fresh query a window costs little. One query kept alive (collect_batches) is faster, but marked
+                # unstable, missing in older Polars, and it reads ahead of a slow consumer.
+                scan = pl.scan_parquet(path, glob=False).select(columns)
+                frame = scan.slice(start, window).collect()
             except _TROUBLE as error:
                 raise _unreadable(path, error) from None
             yield {name: _as_float(frame.drop_in_place(name), path.name, start) for name in columns}

@@ -1,0 +1,65 @@
+"""render: an identification as one HTML page that needs nothing else, neither a server nor the network."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from steelyard.identification import Identification
+from steelyard.prediction import Prediction
+from steelyard.report import numerals, tables
+from steelyard.report.figures import run_figures
+
+
+def render(result: Identification, predictions: tuple[Prediction, ...], title: str) -> str:
+    """The page. The same arguments give the same bytes: it carries no date and no random identifier."""
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": numerals.number, "share": numerals.share}
+    parameters = tables.parameter_rows(result)
+    return environment.get_template("page.html").render(
+        title=title,
+        result=result,
+        verdict=spoken(result.verdict),
+        errors=tables.error_rows(result),
+        parameters=parameters,
+        qualities=tables.QUALITIES,
+        quality_counts=tables.quality_counts(parameters),
+        findings=tables.ordered_findings(result.findings),
+        finding_counts=tables.finding_counts(result.findings),
+        rows=sum(result.relative_error.rows.values()),
+        runs_drawn=[prediction.run for prediction in predictions],
+        figures=embedded_json([run_figures(p, result.base.layout) for p in predictions]),
+        style=Markup(_text("style.css")),
+        script=Markup(_text("page.js")),
+        plotly=embedded_script(get_plotlyjs()) if predictions else "",
+    )
+
+
+def spoken(sentence: str) -> str:
+    """A sentence without NaN: a number that does not exist is a dash."""
+    return re.sub(r"\bnan\b%?", numerals.DASH, sentence)
+
+
+def embedded_json(value: Any) -> Markup:
+    """JSON that may stand inside a script element: no `<`, so no end tag and no comment; NaN is refused."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def embedded_script(source: str) -> Markup:
+    """Program text that may stand inside a script element; `<\\/` is `</` in a JavaScript string or pattern."""
+    return Markup(source.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
+
+
+def _text(name: str) -> str:
+    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")
