@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -86,6 +87,7 @@ def _with_doubts(result: Identification) -> Identification:
     return result.with_findings(doubts)
 
 
+@cache
 def _versions() -> dict[str, str]:
     out = {}
     for package in ("steelyard", "numpy", "scipy", "numba", "polars"):

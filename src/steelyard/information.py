@@ -28,14 +28,17 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Triangle:
-    """Upper triangle (or trapezoid) R of [W_j | Y] of `rows` rows: RᵀR = [W_j | Y]ᵀ[W_j | Y], positive diagonal."""
+    """Upper triangle R of [W_j | Y] of `rows` rows: RᵀR = [W_j | Y]ᵀ[W_j | Y], diagonal not negative.
+
+    Fewer rows than columns stay as they are: a factorisation would make them no smaller.
+    """
 
     r: Array
     rows: int
 
     @staticmethod
     def of(matrix: Array, rows: int) -> Triangle:
-        return Triangle(triangular(matrix), rows)
+        return Triangle(triangular(matrix) if matrix.shape[0] > matrix.shape[1] else matrix, rows)
 
     def __add__(self, other: Triangle) -> Triangle:
         return Triangle.of(np.concatenate([self.r, other.r]), self.rows + other.rows)

@@ -121,8 +121,7 @@ class Model:
     def fill(self, motion: Motion, tile: Array) -> None:
         """The non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
         regressor_kernel(*self.mechanism, *motion, self._slots, tile)
-        first_term = 10 * np.count_nonzero(self._slots >= 0)
-        tile[first_term:] = 0.0
+        tile[self._slots.max() + 10 :] = 0.0
         for term, target in self._term_targets:
             tile[target] += term.fill(self.robot, motion)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -21,8 +21,9 @@ from steelyard.terms import Motion
 
 # Samples regressed together. Two lanes of 128: the tile of a six-axis arm (0.5 MB) stays in the second-level cache.
 TILE = 256
-# Rows gathered before a block is made triangular, so that a long block does not hold all of them.
-_GATHER = 512
+# Rows gathered before they are sorted into blocks (one call for many tiles), and before a block that goes on is made
+# triangular (so that a long block does not hold all its rows).
+_BATCH, _GATHER = 128, 512
 
 Progress = Callable[[str, int, int], None]
 
@@ -54,11 +55,13 @@ def stream_rows(
     """Regressor, parallel filter and decimation of one run, tile by tile counted from each stretch's clean start."""
     model, decimator = problem.model, problem.decimator(run)
     n, places = model.robot.dof, len(model.places)
+    # whole decimation steps, so that every tile meets the filter at the same phase
+    width = tile // decimator.factor * decimator.factor or tile
     offset = seen = 0
     for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
         stretch = run.stretches[index]
         stream = DecimationStream(decimator)
-        for piece in _tiles(pieces, *stretch.clean, tile):
+        for piece in _tiles(pieces, *stretch.clean, width):
             buffer = np.empty((places + 2 * n, piece.q.shape[1]))
             model.fill(Motion(piece.q, piece.v, piece.a), buffer[:places])
             buffer[places : places + n] = piece.v
@@ -94,7 +97,7 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
         size = max(1, -(-row_count(problem, run) // MOST_BLOCKS))
         block_rows[run.name] = size
         gatherers = [_Gatherer(run, j, _sources(model, j, columns[j]), size) for j in range(n)]
-        for batch in stream_rows(problem, run, tile, progress):
+        for batch in _batches(stream_rows(problem, run, tile, progress), _BATCH):
             moving = np.abs(batch.v) >= problem.rest_speeds[:, None]
             for j, gatherer in enumerate(gatherers):
                 if j not in problem.still:
@@ -109,13 +112,24 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
     return Information(model.layout, model.robot.joint_names, columns, ("effort",), blocks, block_rows)
 
 
+def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
+    """Row batches joined until they hold at least so many rows."""
+    held: list[RowBatch] = []
+    for batch in rows:
+        held.append(batch)
+        if sum(len(part.number) for part in held) >= least:
+            yield RowBatch(*(np.concatenate(parts, axis=-1) for parts in zip(*held, strict=True)))
+            held = []
+    if held:
+        yield RowBatch(*(np.concatenate(parts, axis=-1) for parts in zip(*held, strict=True)))
+
+
 def _tiles(pieces: Iterator[Piece], first: int, stop: int, size: int) -> Iterator[Piece]:
     """Pieces cut to [first, stop) of their stretch and laid into tiles of `size` counted from `first`."""
     held: list[tuple[Array, ...]] = []
     have, position = 0, first
     for piece in pieces:
-        low, high = max(first - piece.first, 0), min(stop - piece.first, piece.q.shape[1])
-        at = low
+        at, high = max(first - piece.first, 0), min(stop - piece.first, piece.q.shape[1])
         while at < high:
             take = min(size - have, high - at)
             held.append(tuple(x[:, at : at + take] for x in piece[2:]))
@@ -134,8 +148,10 @@ def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
 
 def _sources(model: Model, joint: int, columns: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each of the joint's columns, the row of the tile that holds it."""
-    where = {int(column): k for k, (row, column) in enumerate(model.places) if row == joint}
-    return np.array([where[int(column)] for column in columns], np.int64)
+    rows, layout_columns = model.places.T
+    where = np.full(len(model.layout), -1)
+    where[layout_columns[rows == joint]] = np.flatnonzero(rows == joint)
+    return where[columns]
 
 
 class _Gatherer:
@@ -152,12 +168,11 @@ class _Gatherer:
     def add(self, batch: RowBatch, keep: NDArray[np.bool_]) -> None:
         if not keep.any():
             return
-        rows = np.concatenate([batch.w[np.ix_(self.sources, keep)], batch.y[self.joint, keep][None]]).T
+        rows = np.concatenate([batch.w[self.sources][:, keep], batch.y[self.joint, keep][None]]).T
         block = batch.number[keep] // self.size
-        for index in range(block[0], block[-1] + 1):
-            part = rows[block == index]
-            if not len(part):
-                continue
+        starts = [0, *(np.flatnonzero(np.diff(block)) + 1), len(block)]
+        for first, stop in pairwise(starts):
+            part, index = rows[first:stop], block[first]
             if index != self.block:
                 self._close()
                 self.block = index

@@ -174,6 +174,12 @@ class Robot:
         """C (n, n), the identity where nothing is coupled."""
         return np.eye(self.dof) if self.coupling is None else self.coupling
 
+    @cached_property
+    def coupled(self) -> tuple[tuple[int, int], ...]:
+        """(motor k, joint j) with C_kj ≠ 0 for every motor that turns with a joint other than its own."""
+        c = self.motor_map
+        return tuple((int(k), int(j)) for k, j in np.argwhere(c) if np.count_nonzero(c[k]) > 1)
+
     def with_gravity(self, gravity: Sequence[float]) -> Robot:
         """The same robot in another gravity field [m/s²], e.g. mounted on a wall."""
         g = np.asarray(gravity, float)

@@ -11,12 +11,19 @@ LARGEST_SHARE = 9.99
 
 
 def number(x: float, digits: int = 4) -> str:
-    """`digits` significant digits, trailing zeros kept: 0.0600, 23.40, 1.200e+06."""
+    """`digits` significant digits, trailing zeros kept: 0.0600, 23.40, 14702, 1.470e+06."""
     if math.isnan(x):
         return DASH
     if math.isinf(x):
         return "∞" if x > 0 else "-∞"
+    if 10.0**digits <= abs(x) < 1e6:
+        return f"{x:.0f}"
     return f"{x:#.{digits}g}".removesuffix(".") if x else "0"
+
+
+def given(x: float) -> str:
+    """A number as a file states it, without digits it does not have: 0.000785."""
+    return f"{x:.4g}" if math.isfinite(x) else number(x)
 
 
 def share(x: float) -> str:

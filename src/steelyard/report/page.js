@@ -60,7 +60,9 @@
   const config = {
     responsive: true,
     displaylogo: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+    // Named one by one, and no server: Plotly's own set offers to upload the chart.
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    plotlyServerURL: "",
   };
   let run = 0;
   let joint = 0;

@@ -22,7 +22,7 @@ def render(result: Identification, predictions: tuple[Prediction, ...], title: s
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"number": numerals.number, "share": numerals.share}
+    environment.filters |= {"number": numerals.number, "given": numerals.given, "share": numerals.share}
     parameters = tables.parameter_rows(result)
     return environment.get_template("page.html").render(
         title=title,

@@ -106,7 +106,7 @@ def parameter_rows(result: Identification) -> tuple[ParameterRow, ...]:
                 bar=bar_length(relative),
                 quality=quality(value, relative),
                 unit=numerals.unit(result.base.units[k]),
-                nominal=numerals.number(nominal[k]),
+                nominal=numerals.given(nominal[k]),
                 nominal_key=_key(nominal[k]),
                 expression=result.base.expressions[k],
                 terms=len(result.base.regroupings[name]),

@@ -30,7 +30,7 @@ class Coupling(Width):
     needs: ClassVar[tuple[str, ...]] = ("rotor",)
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        pairs = _coupled(robot)
+        pairs = robot.coupled
         if not pairs:
             raise ModelError(
                 f"Term 'coupling' needs a robot with coupled motors, and '{robot.name}' has none. "
@@ -47,18 +47,9 @@ class Coupling(Width):
         return tuple(Entry(j, column(k, symbol, unit)) for symbol, unit in kinds for k, j in pairs)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
-        c = robot.motor_map
-        pairs = _coupled(robot)
-        speed, acceleration = c @ motion.v, c @ motion.a
-        inertia = [c[k, j] * (acceleration[k] - c[k, j] * motion.a[j]) for k, j in pairs]
-        viscous = [c[k, j] * (speed[k] - c[k, j] * motion.v[j]) for k, j in pairs]
-        coulomb = [c[k, j] * smooth_sign(speed[k], self.width) for k, j in pairs]
-        return np.array(inertia + viscous + coulomb)
-
-
-def _coupled(robot: Robot) -> list[tuple[int, int]]:
-    """(motor, joint) for every motor that turns with a joint other than its own."""
-    c = robot.motor_map
-    return [
-        (k, j) for k in range(robot.dof) if np.count_nonzero(c[k]) > 1 for j in range(robot.dof) if c[k, j] != 0.0
-    ]
+        k, j = np.array(robot.coupled).T
+        share = robot.motor_map[k, j][:, None]
+        speed, acceleration = robot.motor_map @ motion.v, robot.motor_map @ motion.a
+        inertia = share * (acceleration[k] - share * motion.a[j])
+        viscous = share * (speed[k] - share * motion.v[j])
+        return np.concatenate([inertia, viscous, share * smooth_sign(speed[k], self.width)])
