@@ -6,7 +6,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import SteelyardError
 from steelyard.estimators import LS, WLS
-from steelyard.excitation import Fourier, Quintic, TrapezoidalAcceleration
+from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot

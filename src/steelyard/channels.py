@@ -78,8 +78,8 @@ class Linear:
         diagonal = np.diagonal(self.matrix)
         if np.array_equal(self.matrix, np.diag(diagonal)):
             return raw * diagonal[:, None] + self.offset[:, None]
-        terms = [row[:, None] * raw for row in self.matrix]
-        return np.stack([np.add.reduce(t, axis=0) for t in terms]) + self.offset[:, None]
+        # added row by row: the order np.sum takes depends on the width
+        return np.stack([sum(row[:, None] * raw) for row in self.matrix]) + self.offset[:, None]
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,17 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
             continue
         if signal.gain is not None:
             raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
+        offset = _values(label, "offset", signal.offset, robot)
+        if label == "v" and offset.any():
+            raise DataError("Channel 'v': 'offset' only acts on positions; remove it.")
         factor = _factors(label, signal, units, robot) * _values(label, "sign", signal.sign, robot)
         matrix = np.diag(factor)
         if _is_motor_side(label, signal):
             matrix = np.linalg.inv(coupling) @ np.diag(factor / _ratio(label, signal, robot))
-        offset = _values(label, "offset", signal.offset, robot) if label == "q" else np.zeros(robot.dof)
         motion.append(Linear(_columns(label, signal, robot), matrix, offset))
     effort = channels.effort
+    if _values("effort", "offset", effort.offset, robot).any():
+        raise DataError("Channel 'effort': 'offset' only acts on positions; use the term 'offset' to identify one.")
     factor = _factors("effort", effort, EFFORT_UNITS, robot) * _values("effort", "sign", effort.sign, robot)
     if effort.gain is not None:
         factor = factor * _values("effort", "gain", effort.gain, robot)
@@ -129,7 +133,15 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
         matrix = coupling.T @ np.diag(factor * _ratio("effort", effort, robot))
     torque = Linear(_columns("effort", effort, robot), matrix, np.zeros(robot.dof))
     assert motion[0] is not None
+    _check_shared(channels.time, motion[0], torque, motion[1])
     return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], motion[0], torque, motion[1])
+
+
+def _check_shared(time: str, *signals: Linear | None) -> None:
+    names = [time, *(name for signal in signals if signal is not None for name in signal.columns)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"Column {', '.join(twice)} is given to more than one signal (time, q, v, effort).")
 
 
 def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:

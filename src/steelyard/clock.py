@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -135,11 +136,10 @@ def split_at_gaps(rows: Iterable[Rows], gap: float) -> Iterator[tuple[int, Rows]
         step = np.diff(part.t, prepend=part.t[0] if last is None else last)
         cuts = np.flatnonzero(step > gap)
         last = part.t[-1]
-        for first, stop in zip([0, *cuts], [*cuts, len(part.t)], strict=True):
-            if first in cuts:
-                span += 1
-            if stop > first:
-                yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop])
+        # unique: a jump at the part's first row is one cut, not an empty span and another
+        for first, stop in pairwise(np.unique([0, *cuts, len(part.t)])):
+            span += int(first in cuts)
+            yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop])
 
 
 def survey(
@@ -233,6 +233,8 @@ def on_grid(rows: Iterable[Rows], start: float, rate: float, count: int) -> Iter
 
 
 def _hermite(t: Array, x: Array, grid: Array) -> Array:
+    if len(t) == 1:  # a row alone between two gaps
+        return np.repeat(x, len(grid), axis=1)
     h = np.diff(t)
     delta = np.diff(x, axis=1) / h
     slope = np.empty_like(x)

@@ -42,6 +42,8 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     The true robot differs from the nominal one by about 10 %; torques carry coloured noise of 3 % and positions are
     rounded to encoder steps. The log holds positions and torques only, as a real one would.
     """
+    if folder.is_file():
+        raise OutputError(f"'{folder}' is a file; name a folder with --out.")
     if folder.exists() and any(folder.iterdir()) and not (folder / PROJECT).is_file():
         raise OutputError(f"'{folder}' holds other files; name another folder with --out.")
     robot = read_robot(robot_name)

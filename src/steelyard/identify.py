@@ -75,7 +75,8 @@ def _with_doubts(result: Identification) -> Identification:
         doubts.append(
             Finding("correlated", "info", f"{len(pairs)} pairs of parameters are hard to tell apart: {shown}")
         )
-    if result.nominal is not None and result.relative_error.total > result.nominal.total:
+    # below 1e-9 both explain everything and differ by rounding
+    if result.nominal is not None and result.relative_error.total > max(result.nominal.total, 1e-9):
         doubts.append(
             Finding(
                 "worse-than-nominal",

@@ -35,7 +35,9 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
     n = model.robot.dof
     thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]
     rows, columns = model.places.T
-    parts: list[tuple[Array, ...]] = []
+    empty = np.zeros((n, 0))
+    # a run whose filters leave no row still has an (empty) prediction
+    parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, *[empty] * len(thetas))]
     got, complete = 0, True
     for batch in stream_rows(problem, run):
         keep = np.flatnonzero(batch.inside)[: most_rows - got]

@@ -76,6 +76,11 @@ def prepare(
     step = usual_step(recording, resolved, drop)
     period = 0.0 if settings.cutoff_hz is None else 1.0 / settings.cutoff_hz
     gap = settings.gap_s or max(5.0 * step, 0.5 * period)
+    if gap < step:
+        raise DataError(
+            f"prepare.gap_s = {gap:g} is shorter than the step of log '{recording.name}' ({step:.4g} s): every row would "
+            "stand alone. Raise it, or leave it out."
+        )
     lag = 0.5 * period if period else 5.0 * step
     found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop)
     plan = _Plan(recording, resolved, settings, found, gap, chunk_rows)

@@ -230,6 +230,8 @@ def _check(spec: ProjectSpec, file: Path) -> None:
             raise ProjectError(f"'{file}': " + choices("role", run.role, ROLES))
         if run.rows is not None and run.seconds is not None:
             raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
+    if not 0.0 <= spec.sign_width < float("inf"):
+        raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
     if spec.estimator not in ESTIMATORS:
         raise ProjectError(f"'{file}': " + choices("estimator", spec.estimator, ESTIMATORS))
 

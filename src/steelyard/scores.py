@@ -36,8 +36,9 @@ def score(information: Information, theta: Array, mask: str) -> Score:
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = np.array(rest) / np.array(size)
         rmse = np.array(rest) / np.sqrt(rows)
+        total = float(np.linalg.norm(rest) / np.linalg.norm(size))
     return Score(
-        float(np.linalg.norm(rest) / np.linalg.norm(size)),
+        total,
         dict(zip(names, relative.tolist(), strict=True)),
         dict(zip(names, rmse.tolist(), strict=True)),
         dict(zip(names, rows, strict=True)),

@@ -7,6 +7,7 @@ scheme. No text of the user's enters a figure, because Plotly reads markup in it
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def drawn_rows(signals: Array, most: int = MOST_POINTS) -> Rows:
     finite = np.nan_to_num(signals)
     edges = np.linspace(0, m, most // (2 * k) + 1).astype(int)
     kept: set[int] = set()
-    for first, stop in zip(edges[:-1], edges[1:], strict=True):
+    for first, stop in pairwise(edges.tolist()):
         piece = finite[:, first:stop]
         kept.update((first + piece.argmin(axis=1)).tolist(), (first + piece.argmax(axis=1)).tolist())
     return np.array(sorted(kept), dtype=np.intp)

@@ -71,8 +71,8 @@
 
   // A trace says what it is; how that looks is the style sheet's.
   const looks = {
-    measured: () => ({ color: colour("measured"), width: 1.6 }),
-    predicted: () => ({ color: colour("predicted"), width: 1.6 }),
+    measured: () => ({ color: colour("measured"), width: 2.2 }),
+    predicted: () => ({ color: colour("predicted"), width: 1.3 }),
     nominal: () => ({ color: colour("nominal"), width: 1.2, dash: "dot" }),
     residual: () => ({ color: colour("predicted"), width: 1.4 }),
     unscored: () => ({ color: colour("unscored"), width: 1.2 }),
@@ -117,7 +117,7 @@
         tab.id = `joint-${k}`;
         tab.setAttribute("role", "tab");
         tab.setAttribute("aria-controls", "panel");
-        tab.textContent = entry.name;
+        tab.textContent = tab.title = entry.name;
         tab.addEventListener("click", () => show(k, false));
         return tab;
       }),
@@ -135,13 +135,8 @@
   if (select) select.addEventListener("change", () => { run = Number(select.value); fill(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
-  const folded = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("printing");
-    for (const entry of document.querySelectorAll("details:not([open])")) {
-      entry.open = true;
-      folded.push(entry);
-    }
     for (const entry of runs[run].joints) {
       const figure = document.createElement("figure");
       const heading = document.createElement("h3");
@@ -157,7 +152,6 @@
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("printing");
-    folded.splice(0).forEach((entry) => { entry.open = false; });
     printed.replaceChildren();
     draw();
   });

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from steelyard.findings import Finding
 from steelyard.identification import Identification
 from steelyard.parameters import Layout
 from steelyard.report import numerals
 from steelyard.report.numerals import DASH
+from steelyard.scores import Score
 
 # Relative standard deviation below which a parameter is well known, and below which it is known at all.
 GOOD, FAIR = 0.1, 0.5
@@ -21,6 +24,12 @@ QUALITIES = {
     "weak": "σ above 50% of the value: near zero, or hardly shown by this motion",
     "no error bar": "known from a single block of time only",
     "not excited": "this motion says nothing about it on its own",
+}
+
+KINDS = {
+    "fitted": "identified, on the rows it was fitted to",
+    "unseen": "identified, on unseen runs",
+    "nominal": "nominal model, on the fitted rows",
 }
 
 # The bar of relative σ is logarithmic from 0.1% to 1000%.
@@ -53,18 +62,23 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
+class ErrorCell:
+    """One model on one set of rows: `kind` is fitted, unseen or nominal; `bar` [%] is relative to the worst of all."""
+
+    kind: str
+    relative: str
+    rmse: str
+    bar: float
+
+
+@dataclass(frozen=True)
 class ErrorRow:
-    """How well one joint, or all of them, are explained; bars [%] are relative to the worst number of the table."""
+    """How well one joint, or all of them, are explained; rows behind the fit and, where there are, unseen ones."""
 
     joint: str
-    relative: str
-    nominal_relative: str
-    bar: float
-    nominal_bar: float
-    rmse: str
-    nominal_rmse: str
     unit: str
-    rows: str
+    cells: tuple[ErrorCell, ...]
+    rows: tuple[str, ...]
 
 
 def quality(value: float, relative: float) -> str:
@@ -121,23 +135,33 @@ def quality_counts(rows: Sequence[ParameterRow]) -> dict[str, int]:
     return {name: count[name] for name in QUALITIES if count[name]}
 
 
+def error_scores(result: Identification) -> dict[str, Score]:
+    """The scores there are, by kind."""
+    scores = {"fitted": result.relative_error, "unseen": result.unseen, "nominal": result.nominal}
+    return {kind: score for kind, score in scores.items() if score is not None}
+
+
 def error_rows(result: Identification) -> tuple[ErrorRow, ...]:
     """A row a joint, then the total."""
-    fit, nominal = result.relative_error, result.nominal
-    worst = max((x for score in (fit, nominal) if score for x in score.joints.values() if math.isfinite(x)), default=0.0)
+    scores = error_scores(result)
+    shown = [x for score in scores.values() for x in score.joints.values()]
+    worst = max(filter(math.isfinite, shown), default=0.0)
     rows = [
-        _error_row(
+        ErrorRow(
             joint,
-            (fit.joints[joint], nominal.joints[joint] if nominal else math.nan),
-            (fit.rmse[joint], nominal.rmse[joint] if nominal else math.nan),
             effort_unit(result.base.layout, joint),
-            fit.rows[joint],
-            worst,
+            tuple(_error_cell(kind, s.joints[joint], s.rmse[joint], worst) for kind, s in scores.items()),
+            tuple(_count(s.rows[joint]) for kind, s in scores.items() if kind != "nominal"),
         )
-        for joint in fit.joints
+        for joint in result.relative_error.joints
     ]
-    total = (fit.total, nominal.total if nominal else math.nan)
-    return (*rows, _error_row("all joints", total, (math.nan, math.nan), "", sum(fit.rows.values()), worst))
+    total = ErrorRow(
+        "all joints",
+        "",
+        tuple(_error_cell(kind, s.total, math.nan, worst) for kind, s in scores.items()),
+        tuple(_count(sum(s.rows.values())) for kind, s in scores.items() if kind != "nominal"),
+    )
+    return (*rows, total)
 
 
 def ordered_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -161,28 +185,27 @@ def effort_unit(layout: Layout, joint: str) -> str:
     return "N·m | N"
 
 
-def _error_row(
-    joint: str, relative: tuple[float, float], rmse: tuple[float, float], unit: str, rows: int, worst: float
-) -> ErrorRow:
-    bars = [round(100.0 * min(x / worst, 1.0), 1) if worst > 0.0 and math.isfinite(x) else 0.0 for x in relative]
-    return ErrorRow(
-        joint,
-        *(numerals.share(x) for x in relative),
-        *bars,
-        *(numerals.number(x, 3) for x in rmse),
-        unit,
-        f"{rows:d}" if rows else DASH,
-    )
+def _error_cell(kind: str, relative: float, rmse: float, worst: float) -> ErrorCell:
+    bar = round(100.0 * min(relative / worst, 1.0), 1) if worst > 0.0 and math.isfinite(relative) else 0.0
+    return ErrorCell(kind, numerals.share(relative), numerals.number(rmse, 3), bar)
+
+
+def _count(rows: int) -> str:
+    return f"{rows:d}" if rows else DASH
 
 
 def _nominal_values(result: Identification) -> list[float]:
-    """χ_b = B χ of the robot file; NaN without nominal inertias, or where the file is silent about the leading column."""
+    """χ_b = B χ of the robot file; NaN without nominal inertias and where it is silent about the leading column."""
     base = result.base
     nominal = base.layout.nominal
     if result.nominal is None or nominal is None:
         return [math.nan] * len(base)
-    silent = [base.layout.columns[k].nominal is None for k in base.kept]
-    return [math.nan if none else float(x) for none, x in zip(silent, base.map @ nominal, strict=True)]
+    values = base.map @ nominal
+    # Terms that cancel leave rounding; a value below it is zero.
+    values[np.abs(values) < 1e-12 * (np.abs(base.map) @ np.abs(nominal))] = 0.0
+    return [
+        math.nan if base.layout.columns[k].nominal is None else float(x) for k, x in zip(base.kept, values, strict=True)
+    ]
 
 
 def _key(x: float) -> float | None:

@@ -1,0 +1,118 @@
+"""Small robots with known truth and the logs they would write, for the tests of the data path and the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from scipy.signal import lfilter
+
+from steelyard.channels import ChannelMap, Signal
+from steelyard.excitation import random_fourier
+from steelyard.identification import Identification
+from steelyard.model import Model
+from steelyard.parameters import Array, inertial_vector
+from steelyard.recording import Recording
+from steelyard.robot import BASE, Drive, Joint, Limits, Link, Pose, Robot
+from steelyard.samples import Samples
+from steelyard.terms import DEFAULT_TERMS, Motion, named_terms
+
+LIMITS = Limits(-2.0, 2.0, 4.0)
+
+
+def arm(joints: int = 3, name: str = "arm") -> Robot:
+    """A chain whose axes turn about z, y, x, z, …: everything it has is well visible in a lively motion."""
+    return _assembled(name, [i - 1 for i in range(joints)])
+
+
+def forked() -> Robot:
+    """A trunk that carries an arm of two joints and another of one: its joints may be listed in other orders."""
+    return _assembled("forked", [BASE, 0, 1, 0])
+
+
+def slider() -> Robot:
+    """A slide that carries a turning joint."""
+    robot = _assembled("slider", [BASE, 0])
+    first = replace(robot.joints[0], kind="prismatic", axis=np.array([0.0, 0.0, 1.0]))
+    return replace(robot, joints=(first, robot.joints[1]))
+
+
+def _assembled(name: str, parents: list[int]) -> Robot:
+    links, joints = [], []
+    for i, parent in enumerate(parents):
+        mass = 6.0 / (i + 1)
+        inertia = 0.03 * mass * np.diag([1.0, 1.3, 1.6])
+        links.append(Link(f"link{i + 1}", inertial_vector(mass, np.array([0.11, -0.07, 0.09]), inertia)))
+        pose = Pose(position=np.array([0.1, 0.05, 0.4]) if parent != BASE else np.zeros(3))
+        axis = np.eye(3)[(2, 1, 0)[i % 3]]
+        drive = Drive(0.4 / (i + 1), 3.0 / (i + 1), 4.0 / (i + 1), 0.3)
+        joints.append(Joint(f"joint{i + 1}", "revolute", parent, pose, axis, limits=LIMITS, drive=drive))
+    return Robot(name, tuple(links), tuple(joints))
+
+
+def model_of(robot: Robot) -> Model:
+    return Model(robot, named_terms(DEFAULT_TERMS))
+
+
+def truth_of(model: Model) -> Array:
+    theta = model.layout.nominal
+    assert theta is not None
+    return theta
+
+
+def motion_of(robot: Robot, count: int, rate: float, seed: int) -> Motion:
+    """A random Fourier motion sampled `count` times at `rate` [Hz], with its exact derivatives."""
+    fourier = random_fourier(robot, 5, 0.2, count / rate, np.random.default_rng(seed))
+    return Motion(*fourier.at(np.arange(count) / rate))
+
+
+def samples_of(
+    model: Model, count: int = 4000, rate: float = 200.0, seed: int = 1, noise: float = 0.0, name: str = "run"
+) -> Samples:
+    """Exact derivatives and the torque of the nominal values, with white noise of standard deviation `noise` [N·m]."""
+    motion = motion_of(model.robot, count, rate, seed)
+    effort = model.torque(*motion, truth_of(model))
+    effort = effort + noise * np.random.default_rng(seed + 1000).standard_normal(effort.shape)
+    return Samples.from_arrays(name, model.robot.joint_names, rate, *motion, effort)
+
+
+def log_of(
+    model: Model, count: int = 4000, rate: float = 200.0, seed: int = 1, noise: float = 0.5
+) -> dict[str, Array]:
+    """Columns t, q_JOINT and tau_JOINT of a log in SI units on the joint side."""
+    samples = samples_of(model, count, rate, seed, noise)
+    (piece,) = samples.open()
+    columns = {"t": np.arange(count) / rate}
+    columns |= {f"q_{joint}": x for joint, x in zip(samples.joints, piece.q, strict=True)}
+    return columns | {f"tau_{joint}": x for joint, x in zip(samples.joints, piece.effort, strict=True)}
+
+
+def recording_of(columns: Mapping[str, Array], name: str = "run") -> Recording:
+    return Recording.from_arrays(name, columns)
+
+
+def channels_of(robot: Robot) -> ChannelMap:
+    """The map of `log_of`, by joint name."""
+    linear = {joint.name: joint.is_prismatic for joint in robot.joints}
+    return ChannelMap(
+        "t",
+        Signal({name: f"q_{name}" for name in linear}, {name: "m" if x else "rad" for name, x in linear.items()}),
+        Signal({name: f"tau_{name}" for name in linear}, {name: "N" if x else "N.m" for name, x in linear.items()}),
+    )
+
+
+def coloured(rng: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
+    """AR(1) noise of unit variance along the last axis: e_k = memory · e_{k−1} + white."""
+    white = rng.standard_normal((shape[0], shape[1] + 200))
+    return np.sqrt(1.0 - memory**2) * lfilter([1.0], [1.0, -memory], white, axis=1)[:, 200:]
+
+
+def distance(one: Identification, other: Identification) -> float:
+    """Largest difference of base values over max(|θ|, σ), `other` told in the base parameters of `one`.
+
+    The two models may list their joints in different orders; columns are matched by name.
+    """
+    theta = np.array([other.theta[other.base.layout.index(name)] for name in one.base.layout.names])
+    scale = np.maximum(np.abs(one.value), one.std)
+    return float(np.max(np.abs(one.base.map @ theta - one.value) / scale))
