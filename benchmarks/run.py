@@ -11,7 +11,13 @@ from __future__ import annotations
 
 import os
 
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
+for _variable in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+):
     os.environ[_variable] = "1"
 
 import argparse
@@ -141,10 +147,21 @@ def bench_tx40() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         motion = Path(folder) / "motion.npz"
         keep = (np.abs(v[first:stop]) >= rest).any(axis=1)
-        arrays = {"q": q[first:stop], "dq": v[first:stop], "ddq": a[first:stop], "tau": effort[first:stop], "keep": keep}
+        arrays = {
+            "q": q[first:stop],
+            "dq": v[first:stop],
+            "ddq": a[first:stop],
+            "tau": effort[first:stop],
+            "keep": keep,
+        }
         np.savez(motion, **arrays)
         peer = _child(
-            [str(FIGAROH_PYTHON), str(ROOT / "benchmarks" / "figaroh_tx40.py"), str(TX40_DATA / "tx40.urdf"), str(motion)]
+            [
+                str(FIGAROH_PYTHON),
+                str(ROOT / "benchmarks" / "figaroh_tx40.py"),
+                str(TX40_DATA / "tx40.urdf"),
+                str(motion),
+            ]
             + ["--decimate", "100", "--wrist-coupling", "--repeats", "5"]
         )
     ours = _child([sys.executable, __file__, "--child", "tx40"])
@@ -190,15 +207,22 @@ def write_long_log(path: Path, samples: int) -> None:
 def stream_once(path: str) -> None:
     """Child process: a long log to base parameters; prints samples a second and peak memory above the imports."""
     from steelyard import (
-        ChannelMap, Model, Preparation, Problem, Signal, identify, observe, prepare, read_recording, read_robot,
+        ChannelMap,
+        Model,
+        Preparation,
+        Problem,
+        Signal,
+        identify,
+        observe,
+        prepare,
+        read_recording,
+        read_robot,
     )  # fmt: skip
     from steelyard.terms import named_terms
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(("rotor", "viscous", "coulomb", "offset")))
-    channels = ChannelMap(
-        "t", Signal([f"q{j}" for j in range(6)], "rad"), Signal([f"tau{j}" for j in range(6)], "N.m")
-    )
+    channels = ChannelMap("t", Signal([f"q{j}" for j in range(6)], "rad"), Signal([f"tau{j}" for j in range(6)], "N.m"))
     _load_kernels()
     before = peak_rss()
     start = time.perf_counter()
@@ -253,8 +277,8 @@ def _table(results: dict[str, dict]) -> str:
         r = results["regressor"]
         lines += [
             f"6-axis regressor, Pinocchio loop      {r['pinocchio_us']:8.2f} µs/sample",
-            f"  Steelyard, same memory              {r['stored_us']:8.2f} µs/sample  {r['stored_ratio']:5.1f}×  (bar 5×)",
-            f"  Steelyard, in the stream            {r['stream_us']:8.2f} µs/sample  {r['stream_ratio']:5.1f}×  (bar 8×)",
+            f"  Steelyard, same memory              {r['stored_us']:8.2f} µs/sample  {r['stored_ratio']:5.1f}× (bar 5×)",
+            f"  Steelyard, in the stream            {r['stream_us']:8.2f} µs/sample  {r['stream_ratio']:5.1f}× (bar 8×)",
             f"  largest difference                  {r['largest_difference']:8.1e}",
         ]
     if "tx40" in results:

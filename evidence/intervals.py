@@ -1,4 +1,4 @@
-"""Monte Carlo coverage of 95 % intervals: simulated logs through the whole pipeline, leave-one-block-out beside classical."""
+"""Monte Carlo coverage of 95 % intervals: simulated logs through the whole pipeline, both kinds of error bar."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Coverage:
 def coverage(
     robot_name: str, experiments: int, colour: float, seed: int, noise: float = 0.05, rate_hz: float = RATE_HZ
 ) -> Coverage:
-    """Random motions and torque noise AR(1) with coefficient `colour` of size `noise` (share of each joint's rms torque).
+    """Random motions; torque noise AR(1) with coefficient `colour` and size `noise` (share of each joint's rms torque).
 
     Positions are logged exactly, velocities and accelerations come from filtering and differentiating, rows from the
     parallel filter and decimation: the same path as a real log.
@@ -68,16 +68,3 @@ def coverage(
         held[0] += (low <= true_base) & (true_base <= high)
         held[1] += np.abs(result.value - true_base) <= norm.ppf(0.975) * result.std_classical
     return Coverage(result.base.names, held[0] / experiments, held[1] / experiments, experiments)
-
-
-def main() -> None:
-    for colour in (0.0, 0.8, 0.95):
-        c = coverage("tx40", 400, colour, seed=1)
-        print(
-            f"AR(1) {colour:4.2f}: mean {c.robust.mean():.3f}, lowest {c.robust.min():.3f} ({c.names[c.robust.argmin()]}), "
-            f"highest {c.robust.max():.3f}; classical mean {c.classical.mean():.3f}, lowest {c.classical.min():.3f}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the tests' own
 
 import numpy as np
+from intervals import coverage
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from intervals import coverage
 from steelyard import Model, Problem, Samples, base_parameters, identify, observe, prepare, read_project, read_robot
 from steelyard.excitation import random_fourier
 from steelyard.project import Project
@@ -57,7 +57,7 @@ def counts(quick: bool) -> Iterator[Line]:
 
 
 def oracles(quick: bool) -> Iterator[Line]:
-    from trees import random_state, random_tree, relative, rigid_model, with_base, random_pose, worst_errors
+    from trees import random_pose, random_state, random_tree, relative, rigid_model, with_base, worst_errors
 
     trees = 40 if quick else 250
     for oracle in ("pinocchio", "mujoco"):
@@ -136,7 +136,7 @@ def intervals(quick: bool) -> Iterator[Line]:
         yield Line(
             f"95 % intervals, {experiments} simulated TX-40 logs, {label} torque noise",
             "mean 92-98 %, none < 80 %",
-            f"mean {mean:.1%}, lowest {low:.1%} (classical: mean {c.classical.mean():.1%}, lowest {c.classical.min():.1%})",
+            f"mean {mean:.1%}, lowest {low:.1%} (classical: {c.classical.mean():.1%}, {c.classical.min():.1%})",
             bool(0.92 <= mean <= 0.98 and low >= 0.80),
         )
 
@@ -152,7 +152,7 @@ def real_robots(quick: bool) -> Iterator[Line]:
         error = result.relative_error.total
         nominal = "none" if result.nominal is None else f"{result.nominal.total:.1%}"
         yield Line(
-            f"{name}, real log, wls, {len(result.base)} base parameters, {sum(result.relative_error.rows.values())} rows",
+            f"{name}, real log, wls, {len(result.base)} base, {sum(result.relative_error.rows.values())} rows",
             f"<= {bar:.1%}",
             f"{error:.2%} (nominal {nominal})",
             error <= bar,

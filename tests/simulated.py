@@ -77,9 +77,7 @@ def samples_of(
     return Samples.from_arrays(name, model.robot.joint_names, rate, *motion, effort)
 
 
-def log_of(
-    model: Model, count: int = 4000, rate: float = 200.0, seed: int = 1, noise: float = 0.5
-) -> dict[str, Array]:
+def log_of(model: Model, count: int = 4000, rate: float = 200.0, seed: int = 1, noise: float = 0.5) -> dict[str, Array]:
     """Columns t, q_JOINT and tau_JOINT of a log in SI units on the joint side."""
     samples = samples_of(model, count, rate, seed, noise)
     (piece,) = samples.open()

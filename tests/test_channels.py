@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated import arm, channels_of, slider
 
+from simulated import arm, channels_of, slider
 from steelyard.channels import (
     EFFORT_UNITS,
     POSITION_UNITS,
@@ -201,7 +201,7 @@ MISTAKES = {
     ),
     "current without gain": (channels(effort=signal("i", "A")), "unit 'A' needs a 'gain'"),
     "gain on positions": (channels(q=signal("q", "rad", gain=2.0)), "Channel 'q': 'gain' belongs to the effort"),
-    "motor without ratio": (channels(q=signal("q", "rad", side="motor")), 'side = "motor" needs \'ratio\''),
+    "motor without ratio": (channels(q=signal("q", "rad", side="motor")), "side = \"motor\" needs 'ratio'"),
     "ratio on the joint side": (
         channels(effort=signal("i", "N.m", ratio=10.0)),
         "Channel 'effort': 'ratio' only acts with side = \"motor\"",
@@ -231,5 +231,7 @@ def test_mistakes_are_refused_by_name(mistake: str) -> None:
 
 def test_rotary_unit_on_a_slide() -> None:
     table = channels_of(slider())
-    with pytest.raises(DataError, match=re.escape("unit 'rad' does not fit the prismatic joint 'joint1'. Valid: m, mm")):
+    with pytest.raises(
+        DataError, match=re.escape("unit 'rad' does not fit the prismatic joint 'joint1'. Valid: m, mm")
+    ):
         resolve(replace(table, q=replace(table.q, unit="rad")), slider())

@@ -276,6 +276,18 @@ def test_gaps_break_lines_and_shading() -> None:
     assert rest_path(np.array([0.0, 1.0]), np.array([True, True])) == ""
 
 
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_hardly_any_rows_still_make_a_page(count: int) -> None:
+    result, p = example()
+    assert p.nominal is not None
+    measured, predicted, nominal, v = (x[:, :count] for x in (p.measured, p.predicted, p.nominal, p.v))
+    short = Prediction(p.run, p.joints, p.t[:count], v, measured, predicted, nominal, p.scored[:, :count] & False, True)
+    joint = figures(render(result, (short,), TITLE))[0]["joints"][0]
+    go.Figure(joint["figure"])
+    assert len(joint["figure"]["data"][0]["x"]) == count
+    assert f"0 of {count} rows are scored" in joint["caption"]
+
+
 @pytest.mark.parametrize(
     ("value", "deviation", "shown"),
     [

@@ -6,7 +6,6 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import SteelyardError
 from steelyard.estimators import LS, WLS
-from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
@@ -24,6 +23,7 @@ from steelyard.results import read_result
 from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.terms import AsymmetricCoulomb, Coulomb, Coupling, Offset, Rotor, Viscous
+from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 
 __all__ = [
     "LS",

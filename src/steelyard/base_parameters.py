@@ -1,4 +1,4 @@
-"""Base parameters: the combinations of standard parameters that any motion at all can reveal (P0 §III, Gautier 1991)."""
+"""Base parameters: the combinations of standard parameters that motion can reveal at all (P0 §III, Gautier 1991)."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
     left_out = {k for k, c in enumerate(layout.columns) if c.symbol in without or c.name in without}
     count = max(64, 6 * len(layout) // model.robot.dof)
     stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
-    silent = ~model.nonzero.any(axis=0)
-    zero = tuple(k for k in np.flatnonzero(silent) if k not in left_out)
-    live = [k for k in range(len(layout)) if not silent[k] and k not in left_out]
+    silent = np.logical_not(model.nonzero.any(axis=0))
+    zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
+    live = [int(k) for k in np.flatnonzero(~silent) if k not in left_out]
     result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
     kept = [live[k] for k in result.kept]
     dropped = [live[k] for k in result.dropped]
@@ -129,7 +129,7 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
         mapping[:, dropped] = share
     return BaseParameters(
         layout,
-        tuple(int(k) for k in zero),
+        tuple(zero),
         tuple(kept),
         mapping,
         result.smallest_kept,

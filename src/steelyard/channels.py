@@ -102,7 +102,8 @@ class ResolvedChannels:
 def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     """Check names, units, sides and ratios, and fold them into one linear map per signal.
 
-    Motor side with q̇_m = diag(ratio) C q̇:  q = C⁻¹ diag(sign/ratio) q_m,  τ = Cᵀ diag(sign·ratio·gain) τ_m  (P0 eq. 34).
+    On the motor side q̇_m = diag(ratio) C q̇, so that (P0 eq. 34)
+        q = C⁻¹ diag(sign/ratio) q_m,    τ = Cᵀ diag(sign·ratio·gain) τ_m
     """
     if channels.time_unit not in TIME_UNITS:
         raise DataError("Channel 'time': " + choices("unit", channels.time_unit, TIME_UNITS))
@@ -155,7 +156,7 @@ def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
             raise DataError(f"Channel '{label}': {what} is missing for joint {', '.join(missing)}.")
         return [value[name] for name in robot.joint_names]
     if isinstance(value, str) or not isinstance(value, Sequence):
-        return [value] * robot.dof
+        return [value for _ in robot.joints]
     if len(value) != robot.dof:
         raise DataError(
             f"Channel '{label}': {what} lists {len(value)} entries for the {robot.dof} joints of '{robot.name}' "
@@ -188,7 +189,9 @@ def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], ro
         kind, factor = units[unit]
         moves = "linear" if joint.is_prismatic else "rotary"
         if kind == "needs gain" and signal.gain is None:
-            raise DataError(f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {unit}) to become an effort.")
+            raise DataError(
+                f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {unit}) to become an effort."
+            )
         # a motor that drives a slide turns: its side may be rotary
         if kind in ("linear", "rotary") and kind != moves and signal.side != "motor":
             right = ", ".join(u for u, (k, _) in units.items() if k == moves)

@@ -203,7 +203,9 @@ def _params_document(model: Model, base: BaseParameters, left_out: list[str]) ->
         "gravity": model.robot.gravity.tolist(),
         "counts": _counts(base, left_out),
         "parameters": [
-            {"name": c.name, "unit": c.unit, "nominal": c.nominal} for c in base.layout.columns if not _is_out(c, left_out)
+            {"name": c.name, "unit": c.unit, "nominal": c.nominal}
+            for c in base.layout.columns
+            if not _is_out(c, left_out)
         ],
         "zero": [base.layout.names[k] for k in base.zero],
         "regroupings": base.regroupings,
@@ -276,7 +278,12 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar per run on stderr, shown once the work has taken two seconds."""
     started = time.perf_counter()
     tasks: dict[str, Any] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=people, transient=True)
 
     def advance(run: str, done: int, total: int) -> None:

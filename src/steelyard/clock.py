@@ -76,7 +76,7 @@ class Tally:
 def clean(
     recording: Recording, channels: ResolvedChannels, chunk_rows: int, drop_missing: bool, tally: Tally
 ) -> Iterator[Rows]:
-    """Rows in order without stale ones (equal to the row before in every channel) and with a clock that only advances."""
+    """Rows in order, without stale ones (equal to the row before in every channel), on a clock that only advances."""
     names = channels.columns
     last_t, last_x = -np.inf, np.full((len(names) - 1, 1), np.nan)
     for chunk in recording.chunks(names, chunk_rows):
@@ -137,7 +137,7 @@ def split_at_gaps(rows: Iterable[Rows], gap: float) -> Iterator[tuple[int, Rows]
         cuts = np.flatnonzero(step > gap)
         last = part.t[-1]
         # unique: a jump at the part's first row is one cut, not an empty span and another
-        for first, stop in pairwise(np.unique([0, *cuts, len(part.t)])):
+        for first, stop in pairwise(sorted({0, *cuts.tolist(), len(part.t)})):
             span += int(first in cuts)
             yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop])
 

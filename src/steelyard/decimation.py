@@ -1,4 +1,4 @@
-"""Parallel low-pass and decimation: one linear-phase filter for the effort and for every column (P0 §III, P4 §III.A)."""
+"""Parallel low-pass and decimation: one linear-phase filter for effort and every column (P0 §III, P4 §III.A)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy.signal import firwin
 from steelyard.errors import DataError
 from steelyard.parameters import Array
 
-# Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc; a longer filter is
-# sharper, and costs rows at both ends of every stretch.
+# Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc; a longer filter
+# is sharper, and costs rows at both ends of every stretch.
 SUPPORT_PERIODS = 3.0
 
 
@@ -28,17 +28,17 @@ class Decimator:
 
     @staticmethod
     def design(rate: float, lowpass_hz: float | None, factor: int | None) -> Decimator:
-        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of the cut-off are kept."""
+        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of it are kept."""
         if factor is not None and factor < 1:
             raise DataError(f"prepare.decimate must be a whole number from 1, not {factor}.")
         if lowpass_hz is None:
             return Decimator(np.ones(1), factor or 1)
         if not 0.0 < lowpass_hz < 0.5 * rate:
             raise DataError(
-                f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the sampling rate ({0.5 * rate:.6g} Hz)."
+                f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the rate ({0.5 * rate:.6g} Hz)."
             )
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
-        taps = firwin(2 * half + 1, lowpass_hz, fs=rate, window="hamming")
+        taps = np.asarray(firwin(2 * half + 1, lowpass_hz, fs=rate, window="hamming"), float)
         return Decimator(taps, factor or max(1, int(rate / (2.5 * lowpass_hz))))
 
     @property
@@ -83,7 +83,7 @@ class DecimationStream:
             yield first, part[:, :finished]
 
     def _slice(self, lead: int, width: int, touched: int) -> Array:
-        """Weights (width, touched) of samples lead … lead + width − 1, counted from the first open row's first sample."""
+        """Weights (width, touched) of samples lead, lead + 1, … counted from the first sample of the first open row."""
         key = (lead, width, touched)
         if key not in self._weights:
             if len(self._weights) > 256:

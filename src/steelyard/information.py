@@ -46,7 +46,7 @@ class Triangle:
 
 def triangular(matrix: Array) -> Array:
     """R of a QR factorisation, min(rows, columns) rows, signs fixed so that the diagonal is not negative."""
-    r = np.linalg.qr(matrix, mode="r") if matrix.shape[0] else matrix
+    r = np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] else matrix
     signs = np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
     return r * signs[:, None]
 
@@ -79,7 +79,9 @@ class Information:
             )
         clash = [run for run, rows in other.block_rows.items() if self.block_rows.get(run, rows) != rows]
         if clash:
-            raise EstimationError(f"Run '{clash[0]}' was cut into blocks of another length; observe it with one setting.")
+            raise EstimationError(
+                f"Run '{clash[0]}' was cut into blocks of another length; observe it with one setting."
+            )
         merged = dict(self.blocks)
         for key, triangle in other.blocks.items():
             merged[key] = merged[key] + triangle if key in merged else triangle

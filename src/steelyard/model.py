@@ -54,7 +54,7 @@ class Model:
 
     @cached_property
     def layout(self) -> Layout:
-        """Columns joint by joint in the papers' order: ten inertial ones of the link, then the joint's terms (P0 eq. 3)."""
+        """Columns joint by joint in the papers' order: ten inertial ones of its link, then its terms (P0 eq. 3)."""
         offered: dict[str, Column] = {}
         for term in self.terms:
             for entry in term.entries(self.robot):
@@ -83,7 +83,7 @@ class Model:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """(E, 2) pairs (joint row, column) that can differ from zero: ten for each joint and link it carries, then terms.
+        """(E, 2) pairs (joint row, column) that may not be zero: ten for each joint and link it carries, then terms.
 
         `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
         """
@@ -107,15 +107,16 @@ class Model:
         return slots
 
     @cached_property
-    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64]], ...]:
-        """For every term, the tile rows its entries are added to."""
+    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64] | slice], ...]:
+        """For every term, the tile rows its entries are added to; a slice where they lie together, which is faster."""
         where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
         out = []
         for term in self.terms:
             target = [where[entry.row, self.layout.index(entry.column.name)] for entry in term.entries(self.robot)]
             if len(set(target)) != len(target):
                 raise ModelError(f"Term '{term.name}' fills one place of the regressor twice.")
-            out.append((term, np.array(target, np.int64)))
+            together = target == list(range(target[0], target[0] + len(target)))
+            out.append((term, slice(target[0], target[-1] + 1) if together else np.array(target, np.int64)))
         return tuple(out)
 
     def fill(self, motion: Motion, tile: Array) -> None:

@@ -19,8 +19,9 @@ from steelyard.problem import Problem
 from steelyard.samples import Piece, Samples
 from steelyard.terms import Motion
 
-# Samples regressed together. Two lanes of 128: the tile of a six-axis arm (0.5 MB) stays in the second-level cache.
-TILE = 256
+# Samples regressed together: a tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the cost of a call
+# is spread over enough of them.
+TILE = 400
 # Rows gathered before they are sorted into blocks (one call for many tiles), and before a block that goes on is made
 # triangular (so that a long block does not hold all its rows).
 _BATCH, _GATHER = 128, 512
@@ -57,12 +58,13 @@ def stream_rows(
     n, places = model.robot.dof, len(model.places)
     # whole decimation steps, so that every tile meets the filter at the same phase
     width = tile // decimator.factor * decimator.factor or tile
+    memory = np.empty((places + 2 * n, width))  # one tile, used again and again: fresh memory costs more than the work
     offset = seen = 0
     for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
         stretch = run.stretches[index]
         stream = DecimationStream(decimator)
-        for piece in _tiles(pieces, *stretch.clean, width):
-            buffer = np.empty((places + 2 * n, piece.q.shape[1]))
+        for piece in _tiles(pieces, stretch.clean, width):
+            buffer = memory if piece.q.shape[1] == width else memory[:, : piece.q.shape[1]]
             model.fill(Motion(piece.q, piece.v, piece.a), buffer[:places])
             buffer[places : places + n] = piece.v
             buffer[places + n :] = piece.effort
@@ -115,17 +117,20 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
 def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
     """Row batches joined until they hold at least so many rows."""
     held: list[RowBatch] = []
+    have = 0
     for batch in rows:
         held.append(batch)
-        if sum(len(part.number) for part in held) >= least:
+        have += len(batch.number)
+        if have >= least:
             yield RowBatch(*(np.concatenate(parts, axis=-1) for parts in zip(*held, strict=True)))
-            held = []
+            held, have = [], 0
     if held:
         yield RowBatch(*(np.concatenate(parts, axis=-1) for parts in zip(*held, strict=True)))
 
 
-def _tiles(pieces: Iterator[Piece], first: int, stop: int, size: int) -> Iterator[Piece]:
-    """Pieces cut to [first, stop) of their stretch and laid into tiles of `size` counted from `first`."""
+def _tiles(pieces: Iterator[Piece], clean: tuple[int, int], size: int) -> Iterator[Piece]:
+    """Pieces cut to the clean [first, stop) of their stretch and laid into tiles of `size` counted from `first`."""
+    first, stop = clean
     held: list[tuple[Array, ...]] = []
     have, position = 0, first
     for piece in pieces:

@@ -90,7 +90,7 @@ class Layout:
         return np.array([c.nominal or 0.0 for c in self.columns])
 
 
-def inertial_columns(link: str, values: Sequence[float] | None) -> tuple[Column, ...]:
+def inertial_columns(link: str, values: Sequence[float] | Array | None) -> tuple[Column, ...]:
     """The ten columns of a link, with its nominal values if it has any."""
     given: Iterable[float | None] = [None] * 10 if values is None else [float(x) for x in values]
     return tuple(Column(link, s, _INERTIAL_UNIT[s], x) for s, x in zip(INERTIAL, given, strict=True))

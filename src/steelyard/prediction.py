@@ -16,7 +16,7 @@ from steelyard.samples import Samples
 
 @dataclass(frozen=True)
 class Prediction:
-    """One run's decimated rows: t (m,) [s]; measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask."""
+    """One run's rows: t (m,) [s]; measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask."""
 
     run: str
     joints: tuple[str, ...]
@@ -30,7 +30,7 @@ class Prediction:
 
 
 def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000) -> Prediction:
-    """The first `most_rows` rows inside the run's window with theta (C,), beside the nominal model where there is one."""
+    """The first `most_rows` rows of the run's window with theta (C,), beside the nominal model where there is one."""
     model = problem.model
     n = model.robot.dof
     thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]

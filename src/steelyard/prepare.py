@@ -51,7 +51,7 @@ class Preparation:
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise DataError(f"prepare.{name} must be a positive number, not {value!r}.")
         if self.missing not in ("error", "drop"):
-            raise DataError(f"prepare.missing must be \"error\" or \"drop\", not '{self.missing}'.")
+            raise DataError(f'prepare.missing must be "error" or "drop", not \'{self.missing}\'.')
 
 
 def prepare(
@@ -78,15 +78,17 @@ def prepare(
     gap = settings.gap_s or max(5.0 * step, 0.5 * period)
     if gap < step:
         raise DataError(
-            f"prepare.gap_s = {gap:g} is shorter than the step of log '{recording.name}' ({step:.4g} s): every row would "
-            "stand alone. Raise it, or leave it out."
+            f"prepare.gap_s = {gap:g} is shorter than the step of log '{recording.name}' ({step:.4g} s): every row "
+            "would stand alone. Raise it, or leave it out."
         )
     lag = 0.5 * period if period else 5.0 * step
     found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop)
     plan = _Plan(recording, resolved, settings, found, gap, chunk_rows)
     window = _checked_seconds(seconds) if rows is None else found.window
     stretches = plan.stretches(window)
-    if not any(s.clean[1] > s.clean[0] and min(s.clean[1], s.window[1]) > max(s.clean[0], s.window[0]) for s in stretches):
+    if not any(
+        s.clean[1] > s.clean[0] and min(s.clean[1], s.window[1]) > max(s.clean[0], s.window[0]) for s in stretches
+    ):
         longest = max(span.end - span.start for span in found.spans)
         raise DataError(
             f"Log '{recording.name}' is too short: its longest stretch without a gap is {longest:.3g} s, and the "
@@ -198,7 +200,8 @@ class _Plan:
         if self.settings.cutoff_hz is None:
             return x
         sections = butter(BUTTERWORTH_ORDER, self.settings.cutoff_hz, fs=self.rate, output="sos")
-        return sosfiltfilt(sections, x, axis=1, padlen=min(x.shape[1] - 1, 3 * (2 * len(sections) + 1)))
+        padding = min(x.shape[1] - 1, 3 * (BUTTERWORTH_ORDER + 1))
+        return np.asarray(sosfiltfilt(sections, x, axis=1, padlen=padding))
 
     def history(self, window: tuple[float, float]) -> tuple[str, ...]:
         s, settings = self.survey, self.settings
@@ -237,7 +240,7 @@ class _Plan:
                 Finding(
                     "stale-rows",
                     "info",
-                    f"{s.stale} of {s.rows} rows repeat the row before and were dropped: the log is faster than the robot",
+                    f"{s.stale} of {s.rows} rows repeat the row before and were dropped: the log outruns the robot",
                     self.recording.name,
                     f"the real rate is about {1 / s.step:.4g} Hz",
                 )
@@ -294,7 +297,7 @@ def _blocks(values: Iterable[Array], size: int, halo: int) -> Iterator[tuple[int
 
 
 def _derivative(x: Array, rate: float) -> Array:
-    """(8 (x₊₁ − x₋₁) − (x₊₂ − x₋₂)) / (12 Δt), exact for quartics; the two samples at each end repeat their neighbour."""
+    """(8 (x₊₁ − x₋₁) − (x₊₂ − x₋₂)) / (12 Δt), exact for quartics; two samples at each end repeat their neighbour."""
     out = np.empty_like(x)
     if x.shape[1] < 5:
         return np.zeros_like(x)

@@ -171,7 +171,9 @@ def read_project(path: str | Path) -> Project:
     try:
         data = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise ProjectError(f"No project file '{file}'. Write one (see the project-file reference) or name its path.") from None
+        raise ProjectError(
+            f"No project file '{file}'. Write one (see the project-file reference) or name its path."
+        ) from None
     except IsADirectoryError:
         raise ProjectError(f"'{file}' is a folder; name the project file in it.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

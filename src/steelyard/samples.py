@@ -21,7 +21,7 @@ class Stretch(NamedTuple):
     """
 
     start: float
-    count: int
+    length: int
     clean: tuple[int, int]
     window: tuple[int, int]
 
@@ -61,7 +61,7 @@ class Samples:
 
     @property
     def count(self) -> int:
-        return sum(stretch.count for stretch in self.stretches)
+        return sum(stretch.length for stretch in self.stretches)
 
     @staticmethod
     def from_arrays(

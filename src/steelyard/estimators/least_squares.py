@@ -135,7 +135,7 @@ def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tu
         Finding(
             "not-excited",
             "warning",
-            f"this motion excites {int(excited.sum())} of {len(base)} base parameters; it says nothing on its own about "
+            f"this motion excites {int(excited.sum())} of {len(base)} base parameters; it does not show on its own "
             + ", ".join(names)
             + " (an effect they share with another parameter is carried by that one)",
             fix="move the joints concerned faster, further and together",

@@ -71,8 +71,8 @@
 
   // A trace says what it is; how that looks is the style sheet's.
   const looks = {
-    measured: () => ({ color: colour("measured"), width: 2.2 }),
-    predicted: () => ({ color: colour("predicted"), width: 1.3 }),
+    measured: () => ({ color: colour("measured"), width: 3.2 }),
+    predicted: () => ({ color: colour("predicted"), width: 1.5 }),
     nominal: () => ({ color: colour("nominal"), width: 1.2, dash: "dot" }),
     residual: () => ({ color: colour("predicted"), width: 1.4 }),
     unscored: () => ({ color: colour("unscored"), width: 1.2 }),

@@ -37,5 +37,7 @@ def named_terms(names: Iterable[str], sign_width: float = 0.0) -> tuple[Term, ..
         if name not in TERMS:
             raise ModelError(choices("term", name, TERMS))
         kind = TERMS[name]
-        terms.append(kind(width=sign_width) if sign_width and kind in (Coulomb, AsymmetricCoulomb, Coupling) else kind())
+        terms.append(
+            kind(width=sign_width) if sign_width and kind in (Coulomb, AsymmetricCoulomb, Coupling) else kind()
+        )
     return tuple(terms)
