@@ -161,8 +161,8 @@ def bench_tx40() -> dict[str, float]:
                 str(ROOT / "benchmarks" / "figaroh_tx40.py"),
                 str(TX40_DATA / "tx40.urdf"),
                 str(motion),
+                *("--decimate", "100", "--wrist-coupling", "--repeats", "5"),
             ]
-            + ["--decimate", "100", "--wrist-coupling", "--repeats", "5"]
         )
     ours = _child([sys.executable, __file__, "--child", "tx40"])
     theirs_seconds, theirs_memory = peer["seconds"]["total"], peer["peak_mb_above_imports"]
@@ -276,24 +276,24 @@ def _table(results: dict[str, dict]) -> str:
     if "regressor" in results:
         r = results["regressor"]
         lines += [
-            f"6-axis regressor, Pinocchio loop      {r['pinocchio_us']:8.2f} µs/sample",
-            f"  Steelyard, same memory              {r['stored_us']:8.2f} µs/sample  {r['stored_ratio']:5.1f}× (bar 5×)",
-            f"  Steelyard, in the stream            {r['stream_us']:8.2f} µs/sample  {r['stream_ratio']:5.1f}× (bar 8×)",
-            f"  largest difference                  {r['largest_difference']:8.1e}",
+            f"6-axis regressor, Pinocchio loop    {r['pinocchio_us']:8.2f} µs/sample",
+            f"  Steelyard, same memory            {r['stored_us']:8.2f} µs/sample  {r['stored_ratio']:5.1f}× (bar 5×)",
+            f"  Steelyard, in the stream          {r['stream_us']:8.2f} µs/sample  {r['stream_ratio']:5.1f}× (bar 8×)",
+            f"  largest difference                {r['largest_difference']:8.1e}",
         ]
     if "tx40" in results:
         r = results["tx40"]
         lines += [
-            f"TX40, FIGAROH 1.0.2 (arrays → base)   {r['figaroh_seconds']:8.3f} s   {r['figaroh_megabytes']:7.0f} MB",
-            f"  Steelyard (file → base)             {r['steelyard_seconds']:8.3f} s   {r['steelyard_megabytes']:7.0f} MB"
+            f"TX40, FIGAROH 1.0.2 (arrays → base) {r['figaroh_seconds']:8.3f} s   {r['figaroh_megabytes']:7.0f} MB",
+            f"  Steelyard (file → base)           {r['steelyard_seconds']:8.3f} s   {r['steelyard_megabytes']:7.0f} MB"
             f"  {r['ratio']:5.1f}×  (bar 15×), memory {r['memory_share']:.2f} of it (bar 0.25)",
         ]
     if "stream" in results:
         r = results["stream"]
         lines += [
-            f"{r['samples'] / 1e6:.0f} M samples × 6 joints              {r['seconds']:8.1f} s   "
+            f"{r['samples'] / 1e6:.0f} M samples × 6 joints            {r['seconds']:8.1f} s   "
             f"{r['samples_per_second']:9.0f} samples/s  (bar 500000)",
-            f"  peak memory                         {r['peak_megabytes']:8.0f} MB in all, "
+            f"  peak memory                       {r['peak_megabytes']:8.0f} MB in all, "
             f"{r['megabytes_above_imports']:.0f} MB above the imports  (bar 500)",
         ]
     return "\n".join(lines)

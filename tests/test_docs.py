@@ -30,14 +30,12 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts
 README = (ROOT / "README.md").read_text("utf-8")
 ALL_TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 
-# A program marked <!-- runnable --> (with "demo" if it reads the demo's folder), and the output shown under it.
-RUNNABLE = re.compile(
-    r"<!-- runnable(?P<needs>: demo)? -->\n```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<shown>.*?)```)?", re.DOTALL
-)
+# Every ```python block of a page is a whole program; a ```text block right under it is what it prints.
+PROGRAM = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<shown>.*?)```)?", re.DOTALL)
 PROGRAMS = [
-    pytest.param(match["code"], match["shown"] or "", bool(match["needs"]), id=f"{page.relative_to(DOCS)}:{k}")
+    pytest.param(match["code"], match["shown"] or "", id=f"{page.relative_to(DOCS)}:{k}")
     for page in PAGES
-    for k, match in enumerate(RUNNABLE.finditer(page.read_text("utf-8")))
+    for k, match in enumerate(PROGRAM.finditer(page.read_text("utf-8")))
 ]
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "## Top level": ProjectSpec,
@@ -86,14 +84,13 @@ def test_readme_program_runs_and_prints_what_it_shows(workplace: Path, demo_fold
     assert shape(printed(code, "README.md")) == shape(shown)
 
 
-@pytest.mark.parametrize(("code", "shown", "needs_demo"), PROGRAMS)
+@pytest.mark.parametrize(("code", "shown"), PROGRAMS)
 def test_programs_run_and_print_what_they_show(
-    code: str, shown: str, needs_demo: bool, workplace: Path, demo_folder: Path
+    code: str, shown: str, workplace: Path, request: pytest.FixtureRequest
 ) -> None:
-    if needs_demo:
-        shutil.copytree(demo_folder, workplace / "runs" / "demo-tx40")
-    output = printed(code, "docs")
-    assert shape(output) == shape(shown)
+    if "runs/demo-tx40" in code:
+        shutil.copytree(request.getfixturevalue("demo_folder"), workplace / "runs" / "demo-tx40")
+    assert shape(printed(code, "docs")) == shape(shown)
 
 
 def test_programs_were_found() -> None:

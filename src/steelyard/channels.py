@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -156,7 +156,7 @@ def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
             raise DataError(f"Channel '{label}': {what} is missing for joint {', '.join(missing)}.")
         return [value[name] for name in robot.joint_names]
     if isinstance(value, str) or not isinstance(value, Sequence):
-        return [value for _ in robot.joints]
+        return [cast(T, value)] * robot.dof
     if len(value) != robot.dof:
         raise DataError(
             f"Channel '{label}': {what} lists {len(value)} entries for the {robot.dof} joints of '{robot.name}' "

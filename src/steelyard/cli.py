@@ -225,8 +225,8 @@ def _counts(base: BaseParameters, left_out: list[str]) -> dict[str, int]:
 def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> None:
     counts = _counts(base, left_out)
     people.print(
-        f"[bold]{escape(model.robot.name)}[/]: {counts['standard']} standard parameters, {counts['zero']} without effect, "
-        f"[bold]{counts['base']} base parameters[/]\n"
+        f"[bold]{escape(model.robot.name)}[/]: {counts['standard']} standard parameters, "
+        f"{counts['zero']} without effect, [bold]{counts['base']} base parameters[/]\n"
         f"gap: smallest kept {base.smallest_kept:.2g}, largest dropped {base.largest_dropped:.2g}",
         highlight=False,
     )

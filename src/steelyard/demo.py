@@ -39,7 +39,7 @@ class Demo:
 def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None = None) -> Demo:
     """Simulate, log, identify, compare with the truth. Everything lands in `folder`.
 
-    The true robot differs from the nominal one by about 10 %; torques carry coloured noise of 3 % and positions are
+    The true robot differs from the nominal one by about 20 %; torques carry coloured noise of 3 % and positions are
     rounded to encoder steps. The log holds positions and torques only, as a real one would.
     """
     if folder.is_file():
@@ -76,10 +76,10 @@ def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
 
 
 def _perturbed(model: Model, rng: np.random.Generator) -> Array:
-    """A truth about 10 % away from the nominal values."""
+    """A truth about 20 % away from the nominal values."""
     nominal = model.layout.nominal
     assert nominal is not None
-    return nominal * (1.0 + 0.1 * rng.standard_normal(len(nominal)))
+    return nominal * (1.0 + 0.2 * rng.standard_normal(len(nominal)))
 
 
 def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:

@@ -16,9 +16,10 @@ from steelyard.scores import Score
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run that went in: its name, load case, source, hash and what was done to it."""
+    """A run that went in: its name, role, load case, source, hash and what was done to it."""
 
     name: str
+    role: str
     load: str
     source: str
     sha256: str
@@ -92,16 +93,16 @@ class Identification:
 
     @property
     def verdict(self) -> str:
-        """One honest sentence."""
-        if self.unseen is not None:
-            seen = f"Explains {1 - self.unseen.total:.1%} of the effort on unseen runs; {self._explained()}"
+        """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
+        fitted = _share(self.relative_error)
+        nominal = "no nominal inertias to compare with" if self.nominal is None else f"nominal model {_share(self.nominal)}"
+        if self.unseen is None:
+            said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
         else:
-            seen = f"{self._explained()[0].upper()}{self._explained()[1:]}; no unseen motion was scored"
+            said = f"Explains {_share(self.unseen)} of the effort on unseen motion (fitted {fitted}, {nominal})"
         known = int(np.sum(self.relative_std < 0.5))
-        return f"{seen}. {known} of {len(self.base)} base parameters are known to better than half their value."
+        return f"{said}. {known} of {len(self.base)} base parameters are known to better than half their value."
 
-    def _explained(self) -> str:
-        words = f"explains {1 - self.relative_error.total:.1%} of the effort on the rows it was fitted to"
-        if self.nominal is None:
-            return words + " (the robot file has no nominal inertias to compare with)"
-        return words + f" (nominal model: {max(0.0, 1 - self.nominal.total):.1%})"
+
+def _share(score: Score) -> str:
+    return f"{max(0.0, 1 - score.total):.1%}" if np.isfinite(score.total) else "nothing"

@@ -21,12 +21,12 @@ def identify(
     problem: Problem,
     estimator: Estimator | None = None,
     information: Information | None = None,
-    unseen: Information | None = None,
+    held_out: Problem | None = None,
     progress: Progress | None = None,
 ) -> Identification:
     """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings.
 
-    `unseen` is information on other runs of the same model, only scored.
+    `held_out` holds other runs of the same model, which are only scored.
     """
     estimator = estimator or WLS()
     information = information or observe(problem, progress=progress)
@@ -48,8 +48,11 @@ def identify(
         condition_scaled=estimate.condition_scaled,
         relative_error=score(information, theta, problem.mask),
         nominal=None if nominal is None else score(information, nominal, problem.mask),
-        unseen=None if unseen is None else score(unseen, theta, problem.mask),
-        runs=tuple(RunRecord(r.name, r.load, r.source, r.sha256, r.rate, r.history) for r in problem.runs),
+        unseen=None if held_out is None else score(observe(held_out, progress=progress), theta, held_out.mask),
+        runs=tuple(
+            RunRecord(run.name, run.role, run.load, run.source, run.sha256, run.rate, run.history)
+            for run in (*problem.runs, *(held_out.runs if held_out else ()))
+        ),
         findings=problem.findings + estimate.findings,
         versions=_versions(),
     )

@@ -19,7 +19,7 @@ from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.model import Model
-from steelyard.observe import Progress, observe
+from steelyard.observe import Progress
 from steelyard.prediction import correlation_finding, predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
@@ -200,16 +200,15 @@ def run(
     chosen = named_estimator(estimator or project.spec.estimator)
     model = project.model()
     problem = project.problem(model, project.samples(model.robot, "identify"))
-    held_out = project.samples(model.robot, "validate")
-    unseen = None
-    if held_out:
-        # the mask of the fit, in rad/s: a slow validation run must not choose its own
-        unseen = observe(project.problem(model, held_out, problem.rest_speeds.tolist()), progress=progress)
-    result = identify(problem, chosen, unseen=unseen, progress=progress)
-    predictions = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
-    result = result.with_findings(correlation_finding(predictions, result.clusters))
+    unseen = project.samples(model.robot, "validate")
+    # the mask of the fit, in rad/s: a slow validation run must not choose its own
+    held_out = project.problem(model, unseen, problem.rest_speeds.tolist()) if unseen else None
+    result = identify(problem, chosen, held_out=held_out, progress=progress)
+    fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
+    scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()
+    result = result.with_findings(correlation_finding(fitted, result.clusters))
     data = document(result, msgspec.to_builtins(project.spec))
-    write_folder(folder, {RESULT: text(data), REPORT: render(result, predictions, project.name)})
+    write_folder(folder, {RESULT: text(data), REPORT: render(result, fitted + scored, project.name)})
     return RunResult(result, data, folder)
 
 
