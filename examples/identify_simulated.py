@@ -30,11 +30,11 @@ def main() -> None:
     truth = nominal * (1 + 0.1 * rng.standard_normal(nominal.size))
 
     problem = sy.Problem(model, [simulated(model, truth, rng, "fit")], lowpass_hz=20.0)
-    other = sy.Problem(model, [simulated(model, truth, rng, "unseen")], lowpass_hz=20.0, rest=problem.rest_speeds)
-    information, unseen = sy.observe(problem), sy.observe(other)
+    unseen = sy.Problem(model, [simulated(model, truth, rng, "unseen")], lowpass_hz=20.0, rest=problem.rest_speeds)
+    information = sy.observe(problem)
 
     for estimator in (sy.LS(), sy.WLS()):
-        result = sy.identify(problem, estimator, information, unseen)
+        result = sy.identify(problem, estimator, information, held_out=unseen)
         low, high = result.interval(0.95)
         true = result.base.map @ truth
         inside = int(np.sum((low <= true) & (true <= high)))

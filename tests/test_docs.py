@@ -226,6 +226,15 @@ def test_readme_names_the_two_commands_and_shows_a_picture() -> None:
     assert 0 < picture.stat().st_size < 250_000
 
 
+def test_every_module_has_its_room() -> None:
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    for entry in (ROOT / "src" / "steelyard").iterdir():
+        if entry.suffix == ".py" and not entry.name.startswith("__"):
+            assert f"`{entry.stem}`" in page, entry.stem
+        if entry.is_dir() and not entry.name.startswith("__"):
+            assert f"`{entry.name}/`" in page, entry.name
+
+
 def test_no_machine_is_named() -> None:
     for text in (README, ALL_TEXT):
         assert not re.search(r"(?<![\w.])/(work|root|home|tmp)\b", text)

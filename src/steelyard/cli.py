@@ -43,18 +43,19 @@ def main() -> None:
     """Entry point: errors a user can mend become one sentence and exit code 2."""
     wants_json = "--json" in sys.argv
     try:
-        app(standalone_mode=False)
+        # outside standalone mode an Exit raised by a command comes back as its code
+        sys.exit(app(standalone_mode=False))
     except SteelyardError as error:
         _failed(str(error), wants_json)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
     except typer.Abort:
         _failed("Stopped.", wants_json)
     except Exception as error:
         # click's usage errors carry a message for people; anything else is a bug and keeps its traceback
         if not hasattr(error, "format_message"):
             raise
-        _failed(f"{error.format_message()} See: steelyard --help", wants_json)  # type: ignore[attr-defined]
+        message = error.format_message()  # type: ignore[attr-defined]
+        # without a command the help was shown and there is nothing to add
+        _failed(f"{message} See: steelyard --help", wants_json) if message else sys.exit(FAILED)
 
 
 def _failed(message: str, wants_json: bool) -> None:
@@ -298,7 +299,8 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     try:
         yield advance
     finally:
-        bar.stop()
+        if tasks:  # stopping a bar that never started would print an empty line
+            bar.stop()
 
 
 if __name__ == "__main__":

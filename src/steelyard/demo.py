@@ -51,10 +51,13 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     rng = np.random.default_rng(seed)
     model = Model(_furnished(robot, rng), named_terms(names))
     truth = _perturbed(model, rng)
-    folder.mkdir(parents=True, exist_ok=True)
-    for log in LOGS.values():
-        (folder / log).write_text(_log(model, truth, rng), "utf-8")
-    (folder / PROJECT).write_text(_project(robot_name, robot, names), "utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for log in LOGS.values():
+            (folder / log).write_text(_log(model, truth, rng), "utf-8")
+        (folder / PROJECT).write_text(_project(robot_name, robot, names), "utf-8")
+    except OSError as error:
+        raise OutputError(f"Cannot write to '{folder}': {error.strerror}. Name another folder with --out.") from None
     done = run(read_project(folder / PROJECT), out=folder / "run", progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
