@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,6 +163,12 @@ def test_estimators(steelyard: Run) -> None:
     assert all(name in for_people.err for name in ESTIMATORS)
 
 
+def test_version(steelyard: Run) -> None:
+    told = steelyard("--version")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.strip() == version("steelyard")
+
+
 def test_help(steelyard: Run) -> None:
     told = steelyard("--help")
     assert told.code == 0
@@ -202,7 +211,7 @@ def test_params_of_the_tx40(steelyard: Run, options: list[str], counts: tuple[in
 def test_params_regroups_as_the_papers_do(steelyard: Run) -> None:
     groups = steelyard("params", "tx40", "--json").document["regroupings"]
     # ZZ1R = ZZ1 + Ia1 + d3² (M3 + M4 + M5 + M6) + … with d3 = 0.225 m
-    assert groups["link1.ZZ"]["joint1.Ia"] == 1.0
+    assert groups["link1.ZZ"]["joint1.Ia"] == pytest.approx(1.0)
     assert groups["link1.ZZ"]["link2.YY"] == pytest.approx(1.0)
     assert groups["link2.XX"]["link3.M"] == pytest.approx(-(0.225**2))
 
@@ -272,7 +281,7 @@ def check_result(data: dict[str, Any], base: int) -> None:
 def test_identify_writes_a_run_folder(steelyard: Run, project: Path) -> None:
     told = steelyard("identify", project)
     assert (told.code, told.out) == (0, "")
-    folder = project.parent / "runs" / "work"
+    folder = project.parent / "project-run"
     assert listing(folder) == ["report.html", "result.json"]
     data = json.loads((folder / "result.json").read_text("utf-8"))
     check_result(data, data["counts"]["base"])
@@ -302,6 +311,29 @@ def test_a_second_run_replaces_the_first(steelyard: Run, project: Path, tmp_path
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_failed_replacement_keeps_the_earlier_run(
+    steelyard: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    out = tmp_path / "run"
+    assert steelyard("identify", project, "--out", out).code == 0
+    before = listing(tmp_path)
+    rename, calls = os.rename, []
+
+    def full(source: Path, target: Path) -> None:
+        calls.append(target)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr("steelyard.results.os.rename", full)
+    told = steelyard("identify", project, "--out", out, "--estimator", "ls")
+    assert told.code == 2
+    assert "No space left on device" in told.err
+    assert listing(tmp_path) == before
+    assert read_result(out).estimator == "wls"
+
+
 def test_the_same_twice(steelyard: Run, project: Path) -> None:
     one, two = (steelyard("identify", project, "--json").out for _ in range(2))
     assert one == two
@@ -324,7 +356,7 @@ def test_validation_runs_are_scored_as_unseen(steelyard: Run, project: Path, rec
     data = steelyard("identify", project, "--json").document
     assert 0.0 < data["unseen"]["total"] < 0.2
     assert [(run["name"], run["role"]) for run in data["runs"]] == [("log.csv", "identify"), ("other.csv", "validate")]
-    assert "on unseen runs" in data["verdict"]
+    assert "unseen" in data["verdict"]
 
 
 # --- Demo -------------------------------------------------------------------------------------------------------------
@@ -334,12 +366,15 @@ def test_demo(steelyard: Run, tmp_path: Path) -> None:
     out = tmp_path / "demo"
     told = steelyard("demo", "--out", out, "--json")
     assert told.code == 0
-    assert listing(out) == ["identify.csv", "project.toml", "run", "run/report.html", "run/result.json", "validate.csv"]
+    assert listing(out) == sorted(
+        ["identify.csv", "validate.csv", "project.toml", "project-run"]
+        + [f"project-run/{name}" for name in ("report.html", "result.json")]
+    )
     data = told.document
     check_result(data, 60)
     truth = data.pop("truth")
     assert set(truth) == {parameter["name"] for parameter in data["parameters"]}
-    assert data == json.loads((out / "run" / "result.json").read_text("utf-8"))
+    assert data == json.loads((out / "project-run" / "result.json").read_text("utf-8"))
     assert data["counts"]["standard"] == 86
     assert data["counts"]["zero"] == 11
     assert data["relative_error"]["total"] < 0.05

@@ -198,7 +198,6 @@ def test_tied_form_is_the_full_form_with_the_self_terms_absorbed(seed: int) -> N
     assert relative(tied, full) < 1e-12
 
 
-@pytest.mark.xfail(reason="joint_k.Ia stands for motor k's inertia, but holds other motors' parts here")
 def test_tied_form_is_the_full_form_where_coupled_motors_share_a_joint() -> None:
     """The usual hollow wrist: motor 5 turns with joints 4 and 5, motor 6 with 4, 5 and 6."""
     c = np.eye(6)

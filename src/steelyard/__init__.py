@@ -6,6 +6,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import SteelyardError
 from steelyard.estimators import LS, WLS
+from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
@@ -14,6 +15,7 @@ from steelyard.identify import identify
 from steelyard.information import Information
 from steelyard.model import Model
 from steelyard.observe import observe
+from steelyard.parameters import Column
 from steelyard.prediction import predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
@@ -22,7 +24,7 @@ from steelyard.recording import Recording
 from steelyard.results import read_result
 from steelyard.robot import Robot
 from steelyard.samples import Samples
-from steelyard.terms import AsymmetricCoulomb, Coulomb, Coupling, Offset, Rotor, Viscous
+from steelyard.terms import AsymmetricCoulomb, Coulomb, Coupling, Entry, Motion, Offset, Rotor, Term, Viscous
 from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 
 __all__ = [
@@ -31,13 +33,16 @@ __all__ = [
     "AsymmetricCoulomb",
     "BaseParameters",
     "ChannelMap",
+    "Column",
     "Coulomb",
     "Coupling",
+    "Entry",
     "Finding",
     "Fourier",
     "Identification",
     "Information",
     "Model",
+    "Motion",
     "Offset",
     "Preparation",
     "Problem",
@@ -48,14 +53,18 @@ __all__ = [
     "Samples",
     "Signal",
     "SteelyardError",
+    "Term",
     "TrapezoidalAcceleration",
     "Viscous",
     "base_parameters",
     "builtin_robots",
     "identify",
+    "limits_of",
     "observe",
     "predict",
     "prepare",
+    "random_fourier",
+    "random_points",
     "read_project",
     "read_recording",
     "read_result",

@@ -123,10 +123,11 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
     mapping = np.zeros((len(kept), len(layout)))
     mapping[np.arange(len(kept)), kept] = 1.0
     if dropped:
-        scale = np.linalg.norm(stacked[:, kept], axis=0)
-        share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped], rcond=None)[0] / scale[:, None]
-        share[np.abs(share) < 1e-10] = 0.0
-        mapping[:, dropped] = share
+        size, scale = np.linalg.norm(stacked[:, dropped], axis=0), np.linalg.norm(stacked[:, kept], axis=0)
+        share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped] / size, rcond=None)[0]
+        # rounding, and whatever it put on columns that come after the dropped one
+        share[(np.abs(share) < 1e-10) | np.greater.outer(kept, dropped)] = 0.0
+        mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
     return BaseParameters(
         layout,
         tuple(zero),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +67,21 @@ def _failed(message: str, wants_json: bool) -> None:
     sys.exit(FAILED)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version("steelyard"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    wants_version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
 @app.command()
 def robots(as_json: JsonFlag = False) -> None:
     """List the built-in robots."""
@@ -85,12 +102,12 @@ def robots(as_json: JsonFlag = False) -> None:
 @app.command()
 def estimators(as_json: JsonFlag = False) -> None:
     """List the estimators."""
-    listed = {name: (kind.__doc__ or "").strip().splitlines()[0] for name, kind in ESTIMATORS.items()}
+    listed = {name: inspect.getdoc(kind) or "" for name, kind in ESTIMATORS.items()}
     if as_json:
         print(text({"schema": "steelyard.estimators/1", "estimators": listed}))
         return
     for name, line in listed.items():
-        people.print(f"[bold]{name}[/]  {escape(line)}", highlight=False)
+        people.print(f"[bold]{name}[/]\n{escape(line)}\n", highlight=False)
 
 
 @app.command()
@@ -118,7 +135,7 @@ def params(
 def identify(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
     estimator: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ESTIMATORS)}.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME beside the project.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write; default NAME-run beside NAME.toml.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Identify a robot from its project file; writes result.json and report.html."""

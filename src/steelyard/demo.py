@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,10 +56,10 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
         folder.mkdir(parents=True, exist_ok=True)
         for log in LOGS.values():
             (folder / log).write_text(_log(model, truth, rng), "utf-8")
-        (folder / PROJECT).write_text(_project(robot_name, robot, names), "utf-8")
+        (folder / PROJECT).write_text(_project(robot_name, folder, robot, names), "utf-8")
     except OSError as error:
         raise OutputError(f"Cannot write to '{folder}': {error.strerror}. Name another folder with --out.") from None
-    done = run(read_project(folder / PROJECT), out=folder / "run", progress=progress)
+    done = run(read_project(folder / PROJECT), progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     return Demo(done, true_base, int(np.sum((true_base >= low) & (true_base <= high))), folder / PROJECT)
@@ -100,7 +101,7 @@ def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     return header + "\n" + "\n".join(lines) + "\n"
 
 
-def _project(robot_name: str, robot: Robot, terms: tuple[str, ...]) -> str:
+def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]) -> str:
     def listed(prefix: str) -> str:
         return "[" + ", ".join(f'"{prefix}_{name}"' for name in robot.joint_names) + "]"
 
@@ -108,7 +109,7 @@ def _project(robot_name: str, robot: Robot, terms: tuple[str, ...]) -> str:
         kinds = [linear if joint.is_prismatic else rotary for joint in robot.joints]
         return f'"{rotary}"' if linear not in kinds else "[" + ", ".join(f'"{kind}"' for kind in kinds) + "]"
 
-    source = robot_name if robot_name in builtin_robots() else str(Path(robot_name).resolve())
+    source = robot_name if robot_name in builtin_robots() else os.path.relpath(robot_name, folder)
     chosen = ", ".join(f'"{name}"' for name in terms)
     return f"""\
 # Written by `steelyard demo`: simulated logs of {robot.name}. Point robot, channels and runs at your own files.

@@ -95,7 +95,9 @@ class Identification:
     def verdict(self) -> str:
         """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
         fitted = _share(self.relative_error)
-        nominal = "no nominal inertias to compare with" if self.nominal is None else f"nominal model {_share(self.nominal)}"
+        nominal = (
+            "no nominal inertias to compare with" if self.nominal is None else f"nominal model {_share(self.nominal)}"
+        )
         if self.unseen is None:
             said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
         else:

@@ -124,10 +124,11 @@ class Information:
                     merged[BlockKey(run, load, 0, j)] = Triangle.of(part.r, part.rows)
         return replace(self, blocks=merged, block_rows=dict.fromkeys(self.block_rows, 0))
 
-    def clusters(self, count: int) -> tuple[tuple[tuple[str, str, int], ...], ...]:
+    def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[tuple[str, str, int], ...], ...]:
         """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
 
-        A run gets a share of the clusters by its rows, at least one.
+        A run gets a share of the clusters by its rows, at least one; a cluster has at least `least_rows` rows a joint,
+        or it would hold noise rather than a stretch of motion.
         """
         rows = dict.fromkeys(self.times, 0)
         for key, triangle in self.blocks.items():
@@ -137,7 +138,8 @@ class Information:
         for run in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == run]
             weight = np.array([rows[time] for time in members])
-            share = int(np.clip(round(count * weight.sum() / max(total, 1)), 1, len(members)))
+            most = min(len(members), int(weight.sum() / (least_rows * len(self.joints))))
+            share = int(np.clip(round(count * weight.sum() / max(total, 1)), 1, max(most, 1)))
             middle = np.cumsum(weight) - 0.5 * weight
             group = np.minimum((middle * share / max(weight.sum(), 1)).astype(int), share - 1)
             for g in range(share):

@@ -89,11 +89,16 @@ def prepare(
     if not any(
         s.clean[1] > s.clean[0] and min(s.clean[1], s.window[1]) > max(s.clean[0], s.window[0]) for s in stretches
     ):
+        if np.isfinite(window).any() and any(s.clean[1] > s.clean[0] for s in stretches):
+            raise DataError(
+                f"Log '{recording.name}': nothing is left between {window[0]:.6g} s and {window[1]:.6g} s of its clock "
+                f"({found.spans[0].start:.6g} s to {found.spans[-1].end:.6g} s). Widen 'seconds' or 'rows'."
+            )
         longest = max(span.end - span.start for span in found.spans)
         raise DataError(
             f"Log '{recording.name}' is too short: its longest stretch without a gap is {longest:.3g} s, and the "
             f"position filter needs more than {2 * plan.edge / plan.rate:.3g} s for its edges. "
-            "Record longer, raise cutoff_hz, widen the window, or set gap_s."
+            "Record longer, raise cutoff_hz, or set gap_s."
         )
     return Samples(
         name=recording.name,

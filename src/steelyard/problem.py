@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -70,6 +70,10 @@ class Problem:
         """Joints that move in none of the runs; their rows say nothing and are left out."""
         travel = np.max([run.travel for run in self.runs], axis=0)
         return tuple(int(j) for j in np.flatnonzero(travel < STILL))
+
+    def with_runs(self, runs: Sequence[Samples]) -> Problem:
+        """The same model, filters and mask on other runs; the mask stays that of this problem's runs, in rad/s."""
+        return replace(self, runs=tuple(runs), rest=self.rest_speeds.tolist())
 
     @property
     def mask(self) -> str:

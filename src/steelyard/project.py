@@ -15,7 +15,7 @@ from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS, named_estimator
 from steelyard.formats.logs import read_recording
-from steelyard.formats.robots import read_robot
+from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.model import Model
@@ -124,11 +124,15 @@ class Project:
     def name(self) -> str:
         return self.path.stem if self.path.stem != "project" else self.path.resolve().parent.name
 
+    @property
+    def run_folder(self) -> Path:
+        """Where results go unless another folder is named: NAME-run beside NAME.toml."""
+        return self.path.with_name(f"{self.path.stem}-run")
+
     def robot(self) -> Robot:
-        """The robot of a path relative to the file, or a built-in one."""
+        """A built-in robot by its name, or one from a path relative to the project file."""
         source = self.spec.robot
-        file = self.path.parent / source
-        return read_robot(file if file.is_file() or "/" in source or "." in source else source, self.spec.gravity)
+        return read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
 
     def model(self) -> Model:
         robot = self.robot()
@@ -151,9 +155,9 @@ class Project:
                 out.append(samples if run.name is None else replace(samples, name=run.name))
         return tuple(out)
 
-    def problem(self, model: Model, runs: Sequence[Samples], rest: Sequence[float] | None = None) -> Problem:
+    def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
         spec = self.spec.prepare
-        return Problem(model, runs, spec.lowpass_hz, spec.decimate, _rest(spec, model.robot) if rest is None else rest)
+        return Problem(model, runs, spec.lowpass_hz, spec.decimate, _rest(spec, model.robot))
 
 
 @dataclass(frozen=True)
@@ -195,14 +199,13 @@ def run(
     progress: Progress | None = None,
 ) -> RunResult:
     """Identify a project and write its run folder: result.json and report.html, both or neither."""
-    folder = out or project.path.parent / "runs" / project.name
+    folder = out or project.run_folder
     check_folder(folder)
     chosen = named_estimator(estimator or project.spec.estimator)
     model = project.model()
     problem = project.problem(model, project.samples(model.robot, "identify"))
     unseen = project.samples(model.robot, "validate")
-    # the mask of the fit, in rad/s: a slow validation run must not choose its own
-    held_out = project.problem(model, unseen, problem.rest_speeds.tolist()) if unseen else None
+    held_out = problem.with_runs(unseen) if unseen else None
     result = identify(problem, chosen, held_out=held_out, progress=progress)
     fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
     scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()

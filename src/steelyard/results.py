@@ -154,11 +154,11 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise OutputError(f"Cannot write beside '{folder}': {error.strerror}. Name another place with --out.") from None
+    old: Path | None = None
     try:
         fresh.chmod(0o755)
         for name, content in files.items():
             (fresh / name).write_text(content, "utf-8")
-        old = None
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent)) / "run"
             os.rename(folder, old)
@@ -166,6 +166,10 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
         if old is not None:
             shutil.rmtree(old.parent, ignore_errors=True)
     except OSError as error:
+        if old is not None:  # the earlier run goes back to its place
+            if old.exists():
+                os.rename(old, folder)
+            old.parent.rmdir()
         raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -25,11 +25,11 @@ FEWEST_CLUSTERS = 5
 def joint_deviations(information: Information, base: BaseParameters) -> Array:
     """σ_j (n,) of each joint's own least squares, σ_j² = ‖y_j − W_j χ̂_j‖² / (r_j − b_j)  (P0 §III).
 
-    Joints without rows get NaN.
+    Joints without rows or without any effort get NaN.
     """
     sigma = np.full(len(information.joints), np.nan)
     for j, triangle in enumerate(information.joint_triangles):
-        if not triangle.rows:
+        if not triangle.rows or j in silent_joints(information):
             continue
         own = [k for k, c in enumerate(information.columns[j]) if c in base.kept]
         w, y = triangle.r[:, own], triangle.r[:, len(information.columns[j])]
@@ -43,8 +43,14 @@ def joint_deviations(information: Information, base: BaseParameters) -> Array:
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
         # a noise-free joint must not get an infinite weight: rounding of y bounds σ from below
         floor = 1e-14 * np.linalg.norm(y) / np.sqrt(triangle.rows)
-        sigma[j] = max(np.linalg.norm(rest) / np.sqrt(freedom), floor, 1e-300)
+        sigma[j] = max(np.linalg.norm(rest) / np.sqrt(freedom), floor)
     return sigma
+
+
+def silent_joints(information: Information) -> tuple[int, ...]:
+    """Joints whose effort is zero in every row: a dead channel, which fits perfectly and proves nothing."""
+    columns, triangles = information.columns, information.joint_triangles
+    return tuple(j for j, t in enumerate(triangles) if t.rows and not np.any(t.r[:, len(columns[j])]))
 
 
 def solve(information: Information, base: BaseParameters, weights: Array) -> Estimate:
@@ -54,8 +60,13 @@ def solve(information: Information, base: BaseParameters, weights: Array) -> Est
     CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
     A cluster is a stretch of time across all joints, so correlation in time and between joints is inside it.
     """
-    rows = int(information.rows().sum())
-    weights = np.where(np.isfinite(weights), weights, 0.0)
+    silent = silent_joints(information)
+    counts = information.rows()
+    counts[list(silent)] = 0
+    rows = int(counts.sum())
+    if not rows:
+        raise EstimationError("Every effort in the log is zero. Check the columns of the effort channel.")
+    weights = np.where(np.isfinite(weights) & (counts > 0), weights, 0.0)
     columns = np.array(base.kept)
     whole = stacked(information, columns, weights)
     found = independent_columns(whole[:, :-1], DATA_TOLERANCE)
@@ -75,7 +86,11 @@ def solve(information: Information, base: BaseParameters, weights: Array) -> Est
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, used, weights, g) for g in groups]
     robust, hanging = _leave_one_out(parts, theta)
-    findings = _excitation_findings(base, excited) + _cluster_findings(base, used, hanging, len(groups))
+    findings = (
+        _silent_findings(information, silent)
+        + _excitation_findings(base, excited)
+        + _cluster_findings(base, used, hanging, len(groups))
+    )
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
         _spread(theta, excited),
@@ -125,6 +140,19 @@ def _spread(x: Array, excited: NDArray[np.bool_]) -> Array:
     out = np.full((len(excited),) * x.ndim, np.nan)
     out[np.ix_(*[np.flatnonzero(excited)] * x.ndim)] = x
     return out
+
+
+def _silent_findings(information: Information, silent: Sequence[int]) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            "silent-effort",
+            "error",
+            f"the effort of {information.joints[j]} is zero in every row: its rows are left out",
+            information.joints[j],
+            "check its column in the channel map, or whether the drive reports an effort at all",
+        )
+        for j in silent
+    )
 
 
 def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tuple[Finding, ...]:

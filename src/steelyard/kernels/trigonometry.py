@@ -2,7 +2,7 @@
 
 LLVM cannot vectorise calls into libm, and twelve scalar calls a sample were a third of a six-axis regressor.
 This is the classic reduction by π/2 in three parts (Cody and Waite) with the minimax kernels of fdlibm, written
-without branches: within 1 ulp of libm for |x| <= 2¹⁷ rad; beyond that libm itself is called.
+without branches: within 2 ulp of libm for |x| <= 2¹⁷ rad; beyond that libm itself is called.
 """
 
 from __future__ import annotations

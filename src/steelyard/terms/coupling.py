@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, final
 
 import numpy as np
@@ -19,11 +20,12 @@ class Coupling(Width):
     """Rotor inertia and friction of coupled motors, q̇_motor = C q̇ and τ = Cᵀ τ_motor (P0 eqs 34–35, corrected).
 
     For a motor k that turns with several joints, in every row j with C_kj ≠ 0 and with ω_k = (C q̇)_k, ω̇_k = (C q̈)_k:
-        joint_k.Ia  (shared with Rotor)  C_kj (ω̇_k − C_kj q̈_j)
-        joint_k.Fvm                      C_kj (ω_k − C_kj q̇_j)
-        joint_k.Fcm                      C_kj sign(ω_k)
-    The self terms C_kj² q̈_j and C_kj² q̇_j stay in joint_j's own Ia and Fv, which therefore contain the motor's part,
-    as in the papers (Ia₅ = N₅²Ja₅ + N₆²Ja₆).
+        rotor J_k      C_kj (ω̇_k − C_kj q̈_j)
+        joint_k.Fvm    C_kj (ω_k − C_kj q̇_j)
+        joint_k.Fcm    C_kj sign(ω_k)
+    The self terms C_kj² q̈_j and C_kj² q̇_j stay in joint_j's own Ia and Fv, which contain the motors' parts, as in the
+    papers (Ia₅ = N₅²Ja₅ + N₆²Ja₆): Ia = (C∘C)ᵀ J. Hence J = (C∘C)⁻ᵀ Ia, and no new inertia is identified: the cross
+    terms are added to the columns joint.Ia of the rotor term.
     """
 
     name: ClassVar[str] = "coupling"
@@ -39,17 +41,38 @@ class Coupling(Width):
 
         def column(k: int, symbol: str, unit: str) -> Column:
             joint = robot.joints[k]
-            name = f"{joint.name}.{symbol}"
             unit = linear_unit(unit) if joint.is_prismatic else unit
-            return Column(joint.name, symbol, unit, robot.nominal.get(name))
+            return Column(joint.name, symbol, unit, robot.nominal.get(f"{joint.name}.{symbol}"))
 
-        kinds = (("Ia", "kg.m2"), ("Fvm", "N.m.s"), ("Fcm", "N.m"))
-        return tuple(Entry(j, column(k, symbol, unit)) for symbol, unit in kinds for k, j in pairs)
+        tied, _ = _tied(robot)
+        inertia = tuple(Entry(j, column(m, "Ia", "kg.m2")) for m, j in tied)
+        friction = (("Fvm", "N.m.s"), ("Fcm", "N.m"))
+        return inertia + tuple(Entry(j, column(k, symbol, unit)) for symbol, unit in friction for k, j in pairs)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         k, j = np.array(robot.coupled).T
         share = robot.motor_map[k, j][:, None]
         speed, acceleration = robot.motor_map @ motion.v, robot.motor_map @ motion.a
-        inertia = share * (acceleration[k] - share * motion.a[j])
+        inertia = _tied(robot)[1] @ (share * (acceleration[k] - share * motion.a[j]))
         viscous = share * (speed[k] - share * motion.v[j])
         return np.concatenate([inertia, viscous, share * smooth_sign(speed[k], self.width)])
+
+
+def _tied(robot: Robot) -> tuple[tuple[tuple[int, int], ...], Array]:
+    return _tied_inertia(robot.motor_map.tobytes(), robot.dof, robot.coupled)
+
+
+@lru_cache(maxsize=64)
+def _tied_inertia(
+    motor_map: bytes, dof: int, pairs: tuple[tuple[int, int], ...]
+) -> tuple[tuple[tuple[int, int], ...], Array]:
+    """Places (m, j) of the columns joint_m.Ia in row j, and how the motors' cross terms (pairs) add up to them.
+
+    J_k = Σ_m S_km Ia_m with S = (C∘C)⁻ᵀ, so place (m, j) takes S_km of the cross term of every pair (k, j).
+    """
+    c = np.frombuffer(motor_map).reshape(dof, dof)
+    shares = np.linalg.inv(c * c).T
+    shares[np.abs(shares) < 1e-12] = 0.0
+    places = tuple(dict.fromkeys((m, j) for k, j in pairs for m in range(dof) if shares[k, m] != 0.0))
+    mixing = np.array([[shares[k, m] if i == j else 0.0 for k, i in pairs] for m, j in places])
+    return places, mixing

@@ -67,7 +67,7 @@ def per_joint(robot: Robot, symbol: str, unit: str, nominal: tuple[float | None,
 
 def linear_unit(unit: str) -> str:
     """The prismatic twin of a rotary drive-chain unit."""
-    return {"kg.m2": "kg", "N.m.s": "N.s/m", "N.m": "N"}[unit]
+    return {"kg.m2": "kg", "N.m.s": "N.s/m", "N.m": "N"}.get(unit, unit)
 
 
 @dataclass(frozen=True)
