@@ -103,7 +103,7 @@ def channels_of(robot: Robot) -> ChannelMap:
 def coloured(rng: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
     """AR(1) noise of unit variance along the last axis: e_k = memory · e_{k−1} + white."""
     white = rng.standard_normal((shape[0], shape[1] + 200))
-    return np.sqrt(1.0 - memory**2) * lfilter([1.0], [1.0, -memory], white, axis=1)[:, 200:]
+    return np.sqrt(1.0 - memory**2) * np.asarray(lfilter([1.0], [1.0, -memory], white, axis=1))[:, 200:]
 
 
 def distance(one: Identification, other: Identification) -> float:

@@ -193,7 +193,7 @@ def told_in_order(robot: Robot, seed: int | None) -> Problem:
     if seed is None:
         return Problem(model, [given_arrays(model, *motion, effort)], **FILTERS)
     other, order = reordered(robot, np.random.default_rng(seed))
-    run = given_arrays(model_of(other), *(x[order] for x in motion), effort[order])
+    run = given_arrays(model_of(other), motion.q[order], motion.v[order], motion.a[order], effort[order])
     return Problem(model_of(other), [run], **FILTERS)
 
 

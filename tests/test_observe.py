@@ -246,17 +246,17 @@ def test_information_on_another_model_is_not_added() -> None:
     here = observe(Problem(model3(), [run3()], **FILTERS))
     fewer = Model(arm(3), model3().terms[:2])
     with pytest.raises(EstimationError, match="Only information on the same model can be added"):
-        here + observe(Problem(fewer, [run3(2)], **FILTERS))
+        _ = here + observe(Problem(fewer, [run3(2)], **FILTERS))
     two = model_of(arm(2))
     with pytest.raises(EstimationError, match="same model"):
-        here + observe(Problem(two, [samples_of(two)], **FILTERS))
+        _ = here + observe(Problem(two, [samples_of(two)], **FILTERS))
 
 
 def test_a_run_cut_into_other_blocks_is_not_added() -> None:
     one = observe(Problem(model3(), [run3()], decimate=2))
     other = observe(Problem(model3(), [run3()], decimate=20))
     with pytest.raises(EstimationError, match="Run 'run1' was cut into blocks of another length"):
-        one + other
+        _ = one + other
 
 
 # --- The same experiment told differently -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -297,7 +298,7 @@ def test_settings_that_do_not_fit_the_log(settings: Preparation, message: str) -
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_settings_must_be_positive(name: str, value: float) -> None:
     with pytest.raises(DataError, match=f"prepare.{name} must be a positive number"):
-        Preparation(**{name: value})
+        replace(Preparation(), **{name: value})
 
 
 def test_missing_is_error_or_drop() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from steelyard.model import Model
 from steelyard.parameters import Array, Layout
+from steelyard.threads import single_threaded
 
 STRUCTURAL_TOLERANCE = 1e-8
 
@@ -104,6 +105,7 @@ def _expression(group: dict[str, float]) -> str:
     return " ".join(parts).removeprefix("+ ")
 
 
+@single_threaded
 def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
     """Structural base parameters from random states within the limits.
 

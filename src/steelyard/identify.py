@@ -15,8 +15,10 @@ from steelyard.information import Information
 from steelyard.observe import Progress, observe
 from steelyard.problem import Problem
 from steelyard.scores import score
+from steelyard.threads import single_threaded
 
 
+@single_threaded
 def identify(
     problem: Problem,
     estimator: Estimator | None = None,

@@ -18,6 +18,7 @@ from steelyard.parameters import Array
 from steelyard.problem import Problem
 from steelyard.samples import Piece, Samples
 from steelyard.terms import Motion
+from steelyard.threads import single_threaded
 
 # Samples regressed together: a tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the cost of a call
 # is spread over enough of them.
@@ -87,6 +88,7 @@ def stream_rows(
         progress(run.name, run.count, run.count)
 
 
+@single_threaded
 def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None) -> Information:
     """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory."""
     model = problem.model

@@ -12,6 +12,7 @@ from steelyard.observe import stream_rows
 from steelyard.parameters import Array
 from steelyard.problem import Problem
 from steelyard.samples import Samples
+from steelyard.threads import single_threaded
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Prediction:
     complete: bool
 
 
+@single_threaded
 def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000) -> Prediction:
     """The first `most_rows` rows of the run's window with theta (C,), beside the nominal model where there is one."""
     model = problem.model
