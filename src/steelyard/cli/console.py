@@ -1,0 +1,60 @@
+"""What every command shares: the app, the console for people, `--json`, progress, and how numbers are shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Steelyard weighs a robot by its own motion: base parameters with honest error bars from logs.",
+)
+people = Console(stderr=True)
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+FAILED = 2
+
+
+def number(x: float) -> str:
+    return f"{x:.4g}" if np.isfinite(x) else "—"
+
+
+def percent(x: float) -> str:
+    return f"{x:.2%}" if np.isfinite(x) else "—"
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar per run on stderr, shown once the work has taken two seconds."""
+    started = time.perf_counter()
+    tasks: dict[str, Any] = {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=people, transient=True)
+
+    def advance(run: str, done: int, total: int) -> None:
+        if not tasks and time.perf_counter() - started < 2.0:
+            return
+        if not tasks:
+            bar.start()
+        if run not in tasks:
+            tasks[run] = bar.add_task(f"observing {run}", total=total)
+        bar.update(tasks[run], completed=done)
+
+    try:
+        yield advance
+    finally:
+        if tasks:  # stopping a bar that never started would print an empty line
+            bar.stop()

@@ -1,0 +1,125 @@
+"""Commands that identify: `identify`, `demo`, `estimators`, and `warm`."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from steelyard.cli.console import FAILED, JsonFlag, app, number, people, percent, progress_bar
+from steelyard.demo import demo as run_demo
+from steelyard.errors import ProjectError, choices
+from steelyard.estimators import ESTIMATORS
+from steelyard.formats.robots import read_robot
+from steelyard.identification import Identification
+from steelyard.model import Model
+from steelyard.project import REPORT, read_project
+from steelyard.project import run as run_project
+from steelyard.results import text
+
+
+@app.command()
+def identify(
+    project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
+    estimator: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ESTIMATORS)}.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write; default NAME-run beside NAME.toml.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Identify a robot from its project file; writes result.json and report.html."""
+    if estimator is not None and estimator not in ESTIMATORS:
+        raise ProjectError(choices("estimator", estimator, ESTIMATORS))
+    with progress_bar() as progress:
+        done = run_project(read_project(project), out, estimator, progress)
+    if as_json:
+        print(text(done.document))
+    _show_result(done.identification)
+    people.print(f"Report: {done.folder / REPORT}", highlight=False, soft_wrap=True)
+    _exit_on_errors(done.identification)
+
+
+@app.command()
+def demo(
+    robot: Annotated[str, typer.Argument(help="A built-in name or a robot file.")] = "tx40",
+    out: Annotated[Path | None, typer.Option(help="Folder for logs, project and results.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated robot, motion and noise.")] = 7,
+    as_json: JsonFlag = False,
+) -> None:
+    """Simulate a robot with known truth, log it, identify it from the log, and compare."""
+    folder = out or Path("runs") / f"demo-{Path(robot).stem}"
+    people.print(f"Simulating {escape(robot)}, then identifying it from the log alone …", highlight=False)
+    with progress_bar() as progress:
+        done = run_demo(robot, folder, seed, progress)
+    result = done.run.identification
+    if as_json:
+        print(text({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))}))
+    _show_result(result)
+    people.print(
+        f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
+        f"Project: {done.project}\nReport: {done.run.folder / REPORT}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    _exit_on_errors(result)
+
+
+@app.command()
+def estimators(as_json: JsonFlag = False) -> None:
+    """List the estimators."""
+    listed = {name: inspect.getdoc(kind) or "" for name, kind in ESTIMATORS.items()}
+    if as_json:
+        print(text({"schema": "steelyard.estimators/1", "estimators": listed}))
+        return
+    for name, line in listed.items():
+        people.print(f"[bold]{name}[/]\n{escape(line)}\n", highlight=False)
+
+
+@app.command()
+def warm(as_json: JsonFlag = False) -> None:
+    """Compile the kernels once; later runs load them from the cache."""
+    people.print("Compiling the kernels (once) …")
+    start = time.perf_counter()
+    model = Model(read_robot("planar2r"), ())
+    q = np.zeros((2, 3))
+    theta = model.layout.nominal
+    assert theta is not None
+    model.regressor(q, q, q)
+    model.mass_matrix(q, theta)
+    model.forward(q, q, model.torque(q, q, q, theta), theta)
+    seconds = time.perf_counter() - start
+    if as_json:
+        print(text({"schema": "steelyard.warm/1", "seconds": seconds}))
+    people.print(f"Kernels ready ({seconds:.1f} s).")
+
+
+def _show_result(result: Identification) -> None:
+    table = Table("parameter", "value", "± σ", "σ classical", "rel. σ", "unit")
+    for name, value, std, classical, relative, unit in zip(
+        result.base.names, result.value, result.std, result.std_classical, result.relative_std, result.base.units,
+        strict=True,
+    ):  # fmt: skip
+        table.add_row(name, number(value), number(std), number(classical), percent(relative), unit)
+    people.print(table)
+    scores = Table("joint", "relative error", "RMSE", "rows", "nominal")
+    fit = result.relative_error
+    for joint in fit.joints:
+        nominal = "—" if result.nominal is None else percent(result.nominal.joints[joint])
+        scores.add_row(joint, percent(fit.joints[joint]), number(fit.rmse[joint]), str(fit.rows[joint]), nominal)
+    nominal = "—" if result.nominal is None else percent(result.nominal.total)
+    scores.add_row("total", percent(fit.total), "", str(sum(fit.rows.values())), nominal)
+    people.print(scores)
+    people.print(f"Scored: {fit.mask}", highlight=False)
+    colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
+    for finding in result.findings:
+        people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)
+    people.print(f"[bold]{escape(result.verdict)}[/]", highlight=False)
+
+
+def _exit_on_errors(result: Identification) -> None:
+    if any(finding.severity == "error" for finding in result.findings):
+        raise typer.Exit(FAILED)

@@ -1,0 +1,117 @@
+"""Commands about robots: `robots` and `params`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.cli.console import JsonFlag, app, people
+from steelyard.errors import RobotError, choices
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.model import Model
+from steelyard.results import text
+from steelyard.terms import DEFAULT_TERMS, TERMS, named_terms
+
+
+@app.command()
+def robots(as_json: JsonFlag = False) -> None:
+    """List the built-in robots."""
+    listed = []
+    for name in builtin_robots():
+        robot = read_robot(name)
+        inertias = all(link.inertia is not None for link in robot.links)
+        listed.append({"name": name, "joints": robot.dof, "nominal_inertias": inertias, "source": robot.source})
+    if as_json:
+        print(text({"schema": "steelyard.robots/1", "robots": listed}))
+        return
+    table = Table("robot", "joints", "nominal inertias")
+    for row in listed:
+        table.add_row(row["name"], str(row["joints"]), "yes" if row["nominal_inertias"] else "no")
+    people.print(table)
+
+
+@app.command()
+def params(
+    robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
+    without: Annotated[list[str] | None, typer.Option(help="Leave out columns by symbol (off) or name.")] = None,
+    gravity: Annotated[str | None, typer.Option(help="X,Y,Z in m/s² of the base frame.")] = None,
+    terms: Annotated[str | None, typer.Option(help=f"Comma-separated: {', '.join(TERMS)}; '' for none.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Standard and base parameters of a robot, with every regrouping."""
+    described = read_robot(robot, None if gravity is None else _vector(gravity))
+    suggested = described.terms if described.terms is not None else DEFAULT_TERMS
+    names = suggested if terms is None else tuple(name.strip() for name in terms.split(",") if name.strip())
+    model = Model(described, named_terms(names))
+    left_out = _symbols(without or [], model)
+    base = base_parameters(model, left_out)
+    if as_json:
+        print(text(_params_document(model, base, left_out)))
+    else:
+        _show_params(model, base, left_out)
+
+
+def _vector(value: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3:
+        raise RobotError(f"--gravity takes three numbers X,Y,Z in m/s², e.g. 0,0,-9.81; not '{value}'.")
+    return numbers
+
+
+def _symbols(names: list[str], model: Model) -> list[str]:
+    """`--without` split at commas and checked against the model's columns."""
+    wanted = [name.strip() for value in names for name in value.split(",") if name.strip()]
+    symbols = dict.fromkeys(column.symbol for column in model.layout.columns)
+    for name in wanted:
+        if name not in symbols and name not in model.layout:
+            raise RobotError(choices("symbol or parameter", name, [*symbols, *model.layout.names]))
+    return wanted
+
+
+def _params_document(model: Model, base: BaseParameters, left_out: list[str]) -> dict[str, Any]:
+    return {
+        "schema": "steelyard.params/1",
+        "robot": model.robot.name,
+        "terms": [term.name for term in model.terms],
+        "gravity": model.robot.gravity.tolist(),
+        "counts": _counts(base, left_out),
+        "parameters": [
+            {"name": c.name, "unit": c.unit, "nominal": c.nominal}
+            for c in base.layout.columns
+            if not _is_out(c, left_out)
+        ],
+        "zero": [base.layout.names[k] for k in base.zero],
+        "regroupings": base.regroupings,
+        "gap": {"smallest_kept": base.smallest_kept, "largest_dropped": base.largest_dropped},
+    }
+
+
+def _is_out(column: Any, left_out: list[str]) -> bool:
+    return column.symbol in left_out or column.name in left_out
+
+
+def _counts(base: BaseParameters, left_out: list[str]) -> dict[str, int]:
+    standard = sum(not _is_out(column, left_out) for column in base.layout.columns)
+    return {"standard": standard, "zero": len(base.zero), "base": len(base)}
+
+
+def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> None:
+    counts = _counts(base, left_out)
+    people.print(
+        f"[bold]{escape(model.robot.name)}[/]: {counts['standard']} standard parameters, "
+        f"{counts['zero']} without effect, [bold]{counts['base']} base parameters[/]\n"
+        f"gap: smallest kept {base.smallest_kept:.2g}, largest dropped {base.largest_dropped:.2g}",
+        highlight=False,
+    )
+    people.print("without effect: " + ", ".join(base.layout.names[k] for k in base.zero), highlight=False)
+    table = Table("base parameter", "unit", "stands for")
+    for name, unit, expression in zip(base.names, base.units, base.expressions, strict=True):
+        table.add_row(name, unit, "" if expression == name else expression)
+    people.print(table)
