@@ -153,7 +153,7 @@ def test_shapes_of_an_estimate(estimator: Estimator) -> None:
     estimate = estimator.estimate(base, observe(problem))
     b = len(base)
     assert estimate.value.shape == (b,)
-    assert estimate.excited.shape == (b,)
+    assert estimate.cancelled.shape == (b,)
     for covariance in (estimate.covariance, estimate.covariance_classical):
         assert covariance.shape == (b, b)
         np.testing.assert_allclose(covariance, covariance.T, rtol=1e-9, atol=1e-15)

@@ -24,7 +24,18 @@ from steelyard.recording import Recording
 from steelyard.results import read_result
 from steelyard.robot import Robot
 from steelyard.samples import Samples
-from steelyard.terms import AsymmetricCoulomb, Coulomb, Coupling, Entry, Motion, Offset, Rotor, Term, Viscous
+from steelyard.terms import (
+    AsymmetricCoulomb,
+    Compensator,
+    Coulomb,
+    Coupling,
+    Entry,
+    Motion,
+    Offset,
+    Rotor,
+    Term,
+    Viscous,
+)
 from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 
 __all__ = [
@@ -34,6 +45,7 @@ __all__ = [
     "BaseParameters",
     "ChannelMap",
     "Column",
+    "Compensator",
     "Coulomb",
     "Coupling",
     "Entry",

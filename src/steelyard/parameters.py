@@ -30,13 +30,15 @@ _INERTIAL_UNIT = dict.fromkeys(INERTIAL[:6], "kg.m2") | dict.fromkeys(INERTIAL[6
 class Column:
     """One column of the regressor: `owner.symbol`, e.g. `link3.MX`, `joint5.Fv`.
 
-    `nominal` is the value the robot file gives, None where it gives none.
+    `nominal` is the value the robot file gives, None where it gives none; `width` is the standard deviation to give it
+    in a prior where the term that names the column knows better than the general rule.
     """
 
     owner: str
     symbol: str
     unit: str
     nominal: float | None = None
+    width: float | None = None
 
     @property
     def name(self) -> str:

@@ -117,6 +117,24 @@ class Joint:
 
 
 @dataclass(frozen=True)
+class GasCompensator:
+    """A gas cylinder that carries part of a joint's gravity load: anchors, diameters [m], gas, and the angle [rad] to
+    add to the joint's position so that the two anchors line up at zero."""
+
+    joint: str
+    anchor_below: float
+    anchor_above: float
+    piston_diameter: float
+    rod_diameter: float
+    gas_mass: float
+    gas_volume: float
+    angle: float
+    compressibility: float = 1.0
+    gas_constant: float = 296.8
+    temperature: float = 293.15
+
+
+@dataclass(frozen=True)
 class Robot:
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
@@ -133,6 +151,7 @@ class Robot:
     base: str = "base"
     source: str = ""
     terms: tuple[str, ...] | None = None
+    compensator: GasCompensator | None = None
 
     def __post_init__(self) -> None:
         if len(self.links) != len(self.joints) or not self.joints:

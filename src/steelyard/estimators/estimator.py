@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,7 +19,7 @@ from steelyard.parameters import Array
 class Estimate:
     """Values of the base parameters and how sure they are.
 
-    value (b,): NaN where the data does not excite the parameter (`excited` is False there).
+    value (b,): NaN where the data does not excite the parameter, zero where `cancelled` (b,) says so.
     covariance (b, b) by leave-one-block-out;
     `clusters` blocks were left out in turn, so intervals use Student's t with `clusters` − 1 degrees of freedom.
     `condition` is that of the weighted W_b, `condition_scaled` with columns of unit norm.
@@ -27,11 +28,15 @@ class Estimate:
     value: Array
     covariance: Array
     covariance_classical: Array
-    excited: NDArray[np.bool_]
+    cancelled: NDArray[np.bool_]
     clusters: int
     condition: float
     condition_scaled: float
     findings: tuple[Finding, ...] = ()
+
+    def with_findings(self, more: Sequence[Finding]) -> Estimate:
+        """The same with findings added."""
+        return replace(self, findings=self.findings + tuple(more))
 
 
 @runtime_checkable

@@ -53,12 +53,22 @@ def silent_joints(information: Information) -> tuple[int, ...]:
     return tuple(j for j, t in enumerate(triangles) if t.rows and not np.any(t.r[:, len(columns[j])]))
 
 
-def solve(information: Information, base: BaseParameters, weights: Array) -> Estimate:
-    """θ̂ = argmin Σ_j w_j² ‖y_j − W_j θ‖² with classical and leave-one-block-out covariances.
+def solve(
+    information: Information,
+    base: BaseParameters,
+    weights: Array,
+    *,
+    cancelled: NDArray[np.bool_] | None = None,
+    prior: Array | None = None,
+) -> Estimate:
+    """θ̂ = argmin Σ_j w_j² ‖y_j − W_j θ‖² (+ ‖p − Pθ‖²) with classical and leave-one-block-out covariances.
 
     classical (P0 eq. 11):   C = σ̂² (WᵀW)⁻¹,  σ̂² = ‖ρ‖² / (r − b)
     CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
     A cluster is a stretch of time across all joints, so correlation in time and between joints is inside it.
+
+    `cancelled` (b,) parameters are held at zero (essential parameters); `prior` (k, b + 1) holds rows [P | p] in units
+    of their standard deviation, which enter every fit and no cluster.
     """
     silent = silent_joints(information)
     counts = information.rows()
@@ -68,35 +78,38 @@ def solve(information: Information, base: BaseParameters, weights: Array) -> Est
         raise EstimationError("Every effort in the log is zero. Check the columns of the effort channel.")
     weights = np.where(np.isfinite(weights) & (counts > 0), weights, 0.0)
     columns = np.array(base.kept)
-    whole = stacked(information, columns, weights)
-    found = independent_columns(whole[:, :-1], DATA_TOLERANCE)
+    held = np.zeros(len(columns), bool) if cancelled is None else cancelled
+    extra = np.zeros((0, len(columns) + 1)) if prior is None else prior
+    whole = triangular(np.concatenate([stacked(information, columns, weights), extra]))
+    free = np.flatnonzero(~held)
     excited = np.zeros(len(columns), bool)
-    excited[list(found.kept)] = True
+    excited[free[list(independent_columns(whole[:, free], DATA_TOLERANCE).kept)]] = True
     used = columns[excited]
-    if rows <= len(used):
+    if rows + len(extra) <= len(used):
         raise EstimationError(
             f"{rows} rows are too few for {len(used)} base parameters: too short a log. Record longer or decimate less."
         )
-    r = stacked(information, used, weights)
-    w, y = r[:-1, :-1], r[:-1, -1]
+    extra = extra[:, [*np.flatnonzero(excited), -1]]
+    r = triangular(np.concatenate([stacked(information, used, weights), extra]))
+    w, y = r[: len(used), :-1], r[: len(used), -1]
     theta = solve_triangular(w, y)
-    variance = r[-1, -1] ** 2 / (rows - len(used)) if len(r) > len(used) else 0.0
+    variance = r[-1, -1] ** 2 / (rows + len(extra) - len(used)) if len(r) > len(used) else 0.0
     inverse = solve_triangular(w, np.eye(len(used)))
     classical = variance * inverse @ inverse.T
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, used, weights, g) for g in groups]
-    robust, hanging = _leave_one_out(parts, theta)
+    robust, hanging = _leave_one_out(parts, theta, extra)
     findings = (
         _silent_findings(information, silent)
-        + _excitation_findings(base, excited)
+        + _excitation_findings(base, excited | held)
         + _cluster_findings(base, used, hanging, len(groups))
     )
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
-        _spread(theta, excited),
+        np.where(held, 0.0, _spread(theta, excited)),
         _spread(robust if robust is not None else classical, excited),
         _spread(classical, excited),
-        excited,
+        held,
         len(groups) if robust is not None else 0,
         float(np.linalg.cond(w)),
         float(np.linalg.cond(w / scale)),
@@ -104,16 +117,17 @@ def solve(information: Information, base: BaseParameters, weights: Array) -> Est
     )
 
 
-def _leave_one_out(parts: Sequence[Array], theta: Array) -> tuple[Array | None, NDArray[np.bool_]]:
+def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[Array | None, NDArray[np.bool_]]:
     """CR3 covariance from the clusters' triangles, and which parameters hang on a single cluster.
 
-    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations.
+    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations. The `extra` rows of
+    a prior stay in every one.
     """
     count = len(parts)
     hanging = np.zeros(len(theta), bool)
     if count < FEWEST_CLUSTERS:
         return None, hanging
-    before, after = [parts[0][:0]], [parts[0][:0]]
+    before, after = [extra], [extra[:0]]
     for part, mirror in zip(parts[:-1], reversed(parts[1:]), strict=True):
         before.append(triangular(np.concatenate([before[-1], part])))
         after.append(triangular(np.concatenate([after[-1], mirror])))

@@ -51,7 +51,7 @@ from steelyard.formats.assembly import (
     unique,
 )
 from steelyard.parameters import INERTIAL, Array, inertial_vector
-from steelyard.robot import DEGREES_OF_FREEDOM, STANDARD_GRAVITY, Drive, Pose, Robot
+from steelyard.robot import DEGREES_OF_FREEDOM, STANDARD_GRAVITY, Drive, GasCompensator, Pose, Robot
 
 T = TypeVar("T", bound=msgspec.Struct)
 Angle = float | str
@@ -109,6 +109,22 @@ class DhRow(JointRow, forbid_unknown_fields=True, kw_only=True):
     a: float = 0.0
 
 
+class CompensatorTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[compensator]: see `steelyard.robot.GasCompensator` [m, kg, m³, rad, J/(kg·K), K]."""
+
+    joint: str
+    anchor_below: float
+    anchor_above: float
+    piston_diameter: float
+    rod_diameter: float
+    gas_mass: float
+    gas_volume: float
+    angle: Angle
+    compressibility: float = 1.0
+    gas_constant: float = 296.8
+    temperature: float = 293.15
+
+
 class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A whole file. `description` and `source` are for its reader."""
 
@@ -124,6 +140,7 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     terms: tuple[str, ...] | None = None
     coupling: dict[str, dict[str, float]] = {}
     nominal: dict[str, float | dict[str, float]] = {}
+    compensator: CompensatorTable | None = None
 
 
 ROWS: dict[str, type[MdhRow] | type[DhRow]] = {"mdh": MdhRow, "dh": DhRow}
@@ -168,7 +185,20 @@ def _robot(raw: dict[str, Any]) -> Robot:
         nominal=_nominal(table.nominal),
         base=tree.base,
         terms=table.terms,
+        compensator=_compensator(table.compensator, names),
     )
+
+
+def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
+    if table is None:
+        return None
+    if table.joint not in names:
+        raise RobotError("[compensator]: " + choices("joint", table.joint, names))
+    values = msgspec.structs.asdict(table) | {"angle": _angle(table.angle, "[compensator] angle")}
+    wrong = [key for key, x in values.items() if key not in ("joint", "angle") and not x > 0.0]
+    if wrong:
+        raise RobotError(f"[compensator]: {', '.join(wrong)} must be positive.")
+    return GasCompensator(**values)
 
 
 # --- Checked values ---------------------------------------------------------------------------------------------------

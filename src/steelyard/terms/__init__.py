@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steelyard.errors import ModelError, choices
+from steelyard.terms.compensator import Compensator
 from steelyard.terms.coupling import Coupling
 from steelyard.terms.friction import AsymmetricCoulomb, Coulomb, Offset, Viscous
 from steelyard.terms.rotor import Rotor
@@ -13,6 +14,7 @@ from steelyard.terms.term import Entry, Motion, Term
 __all__ = [
     "TERMS",
     "AsymmetricCoulomb",
+    "Compensator",
     "Coulomb",
     "Coupling",
     "Entry",
@@ -25,7 +27,7 @@ __all__ = [
 ]
 
 TERMS: dict[str, type[Term]] = {
-    kind.name: kind for kind in (Rotor, Viscous, Coulomb, AsymmetricCoulomb, Offset, Coupling)
+    kind.name: kind for kind in (Rotor, Viscous, Coulomb, AsymmetricCoulomb, Offset, Coupling, Compensator)
 }
 DEFAULT_TERMS = ("rotor", "viscous", "coulomb", "offset")
 

@@ -1,0 +1,117 @@
+"""Prior: what a CAD model or a URDF says about the standard parameters, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.errors import EstimationError
+from steelyard.parameters import INERTIAL, Array, Layout
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Standard deviations of a prior, as fractions of what they belong to.
+
+    mass        σ_M = mass · M
+    moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: how far a centre of mass may be off
+    inertia     σ_XX = inertia · (tr I / 2 + reach² · M)     the same for all six entries of a link
+    rotor       σ_Ia = rotor · Ia
+    Friction and offsets have no prior; a term's own column (a compensator) states its width itself.
+    """
+
+    mass: float = 0.2
+    moment: float = 0.2
+    reach: float = 0.05
+    inertia: float = 0.2
+    rotor: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not all(np.isfinite(x) and x > 0 for x in vars(self).values()):
+            raise EstimationError(f"The widths of a prior must be positive, not {self}.")
+
+
+@dataclass(frozen=True)
+class Prior:
+    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width says nothing about that column."""
+
+    reference: Array
+    width: Array
+
+    def in_base(self, base: BaseParameters) -> Array:
+        """Rows [P | p] (k, b + 1) with unit standard deviation: what the prior says about the base parameters.
+
+        χ_b = Bθ ~ N(B θ_ref, B D² Bᵀ). A base parameter that contains a column without a prior gets none; the others
+        are marginal, which for a normal distribution means taking their block of the covariance.
+        """
+        known = np.array([np.all(np.isfinite(self.width[row != 0.0])) for row in base.map])
+        b = base.map[known]
+        width = np.where(np.isfinite(self.width), self.width, 0.0)
+        root = cholesky(b * width**2 @ b.T, lower=True)
+        rows = np.zeros((len(b), len(base) + 1))
+        rows[:, np.flatnonzero(known)] = solve_triangular(root, np.eye(len(b)), lower=True)
+        rows[:, -1] = solve_triangular(root, b @ self.reference, lower=True)
+        return rows
+
+    def standard(self, base: BaseParameters, value: Array) -> Array:
+        """The standard set closest to the reference, in units of the widths, that has these base values (P0 eq. 30).
+
+        θ = θ_ref + D (B D)⁺ (χ_b − B θ_ref); columns without a prior take what their own base parameter leaves.
+        """
+        finite = np.isfinite(self.width)
+        # a free column must be cheap to move beside the others: a thousand of the largest widths
+        loose = 1e3 * np.max(self.width[finite], initial=1.0)
+        width = np.where(finite, self.width, loose)
+        return self.reference + width * (np.linalg.pinv(base.map * width) @ (value - base.map @ self.reference))
+
+
+def nominal_prior(layout: Layout, widths: Widths) -> Prior:
+    """The prior of a robot file: its nominal values with the stated widths."""
+    if layout.nominal is None:
+        missing = sorted({c.owner for c in layout.columns if c.symbol in INERTIAL and c.nominal is None})
+        raise EstimationError(
+            f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
+            "Add them to the robot file, or use the estimator wls or ridge."
+        )
+    negative = [c.name for c in layout.columns if c.symbol in ("M", "Ia") and (c.nominal or 0.0) < 0.0]
+    if negative:
+        raise EstimationError(
+            f"The robot file gives a negative {', '.join(negative)}; mend it before using it as a prior."
+        )
+    return Prior(layout.nominal, _widths(layout, layout.nominal, widths))
+
+
+def zero_prior(layout: Layout, widths: Sequence[float]) -> Prior:
+    """A ridge: every inertial column is pulled to zero with the given standard deviations (C,)."""
+    return Prior(np.zeros(len(layout)), np.asarray(widths, float))
+
+
+def _widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
+    """Standard deviation of every column [SI]; inf where the prior is silent."""
+    out = np.full(len(layout), np.inf)
+    links: dict[str, dict[str, int]] = {}
+    for k, column in enumerate(layout.columns):
+        if column.width is not None:
+            out[k] = column.width
+        elif column.symbol in INERTIAL:
+            links.setdefault(column.owner, {})[column.symbol] = k
+        elif column.symbol == "Ia" and column.nominal is not None:
+            out[k] = widths.rotor * column.nominal
+    # a link without mass in the file may still have some: a thousandth of the heaviest one's
+    heaviest = max(nominal[place["M"]] for place in links.values())
+    for place in links.values():
+        values = {symbol: nominal[k] for symbol, k in place.items()}
+        mass = max(values["M"], 1e-3 * heaviest)
+        size = 0.5 * abs(values["XX"] + values["YY"] + values["ZZ"]) + widths.reach**2 * mass
+        for symbol, k in place.items():
+            if symbol == "M":
+                out[k] = widths.mass * mass
+            elif symbol in ("MX", "MY", "MZ"):
+                out[k] = widths.moment * abs(values[symbol]) + widths.reach * mass
+            else:
+                out[k] = widths.inertia * size
+    return out
