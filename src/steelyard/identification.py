@@ -29,7 +29,11 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Identification:
-    """Base parameters with error bars, the score beside that of the nominal model, and where it all came from."""
+    """Base parameters with error bars, the score beside that of the nominal model, and where it all came from.
+
+    `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
+    parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value.
+    """
 
     robot: str
     estimator: str
@@ -44,6 +48,9 @@ class Identification:
     nominal: Score | None
     unseen: Score | None
     runs: tuple[RunRecord, ...]
+    cancelled: tuple[str, ...] = ()
+    standard: Array | None = None
+    standard_rule: str = ""
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -103,7 +110,9 @@ class Identification:
         else:
             said = f"Explains {_share(self.unseen)} of the effort on unseen motion (fitted {fitted}, {nominal})"
         known = int(np.sum(self.relative_std < 0.5))
-        return f"{said}. {known} of {len(self.base)} base parameters are known to better than half their value."
+        count = len(self.base) - len(self.cancelled)
+        kind = "essential" if self.cancelled else "base"
+        return f"{said}. {known} of {count} {kind} parameters are known to better than half their value."
 
 
 def _share(score: Score) -> str:

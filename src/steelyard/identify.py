@@ -7,14 +7,18 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from steelyard.base_parameters import base_parameters
-from steelyard.estimators import WLS, Estimator
+from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.estimators import WLS, Estimate, Estimator
+from steelyard.estimators.least_squares import joint_deviations
 from steelyard.findings import Finding
 from steelyard.identification import Identification, RunRecord
 from steelyard.information import Information
 from steelyard.observe import Progress, observe
+from steelyard.parameters import Array
+from steelyard.prior import Widths, column_widths
 from steelyard.problem import Problem
 from steelyard.scores import score
+from steelyard.standard import closest, closest_on_essential, minimum_norm
 from steelyard.threads import single_threaded
 
 
@@ -38,6 +42,7 @@ def identify(
     theta = np.zeros(len(base.layout))
     theta[list(base.kept)] = np.nan_to_num(estimate.value)
     nominal = base.layout.nominal
+    standard, rule = _standard(base, estimate, information)
     result = Identification(
         robot=problem.model.robot.name,
         estimator=estimator.name,
@@ -55,10 +60,32 @@ def identify(
             RunRecord(run.name, run.role, run.load, run.source, run.sha256, run.rate, run.history)
             for run in (*problem.runs, *(held_out.runs if held_out else ()))
         ),
+        cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
+        standard=standard,
+        standard_rule=rule,
         findings=problem.findings + estimate.findings,
         versions=_versions(),
     )
     return _with_doubts(result)
+
+
+def _standard(base: BaseParameters, estimate: Estimate, information: Information) -> tuple[Array | None, str]:
+    """A full set of standard parameters with the estimate's base values, and the rule that chose it (P0 §IV)."""
+    nominal = base.layout.nominal
+    if not np.all(np.isfinite(estimate.value)):
+        return None, "none: some base parameters have no value"
+    if nominal is None:
+        return minimum_norm(base, estimate.value), "smallest norm (P0 eq. 26): the robot file has no nominal inertias"
+    if estimate.cancelled.any():
+        essential = [name for name, gone in zip(base.names, estimate.cancelled, strict=True) if not gone]
+        weights = 1.0 / joint_deviations(information, base)
+        found = closest_on_essential(information, base, essential, nominal, weights)
+        return found, "nominal values, corrected on the essential columns (P0 eq. 32)"
+    width = column_widths(base.layout, nominal, Widths())
+    width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
+    return closest(
+        base, estimate.value, nominal, width
+    ), "closest to the nominal values in units of their widths (P0 eq. 30)"
 
 
 def _with_doubts(result: Identification) -> Identification:

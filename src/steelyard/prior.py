@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,17 +56,6 @@ class Prior:
         rows[:, -1] = solve_triangular(root, b @ self.reference, lower=True)
         return rows
 
-    def standard(self, base: BaseParameters, value: Array) -> Array:
-        """The standard set closest to the reference, in units of the widths, that has these base values (P0 eq. 30).
-
-        θ = θ_ref + D (B D)⁺ (χ_b − B θ_ref); columns without a prior take what their own base parameter leaves.
-        """
-        finite = np.isfinite(self.width)
-        # a free column must be cheap to move beside the others: a thousand of the largest widths
-        loose = 1e3 * np.max(self.width[finite], initial=1.0)
-        width = np.where(finite, self.width, loose)
-        return self.reference + width * (np.linalg.pinv(base.map * width) @ (value - base.map @ self.reference))
-
 
 def nominal_prior(layout: Layout, widths: Widths) -> Prior:
     """The prior of a robot file: its nominal values with the stated widths."""
@@ -75,22 +63,17 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
         missing = sorted({c.owner for c in layout.columns if c.symbol in INERTIAL and c.nominal is None})
         raise EstimationError(
             f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
-            "Add them to the robot file, or use the estimator wls or ridge."
+            "Add them to the robot file, or use the estimator wls."
         )
     negative = [c.name for c in layout.columns if c.symbol in ("M", "Ia") and (c.nominal or 0.0) < 0.0]
     if negative:
         raise EstimationError(
             f"The robot file gives a negative {', '.join(negative)}; mend it before using it as a prior."
         )
-    return Prior(layout.nominal, _widths(layout, layout.nominal, widths))
+    return Prior(layout.nominal, column_widths(layout, layout.nominal, widths))
 
 
-def zero_prior(layout: Layout, widths: Sequence[float]) -> Prior:
-    """A ridge: every inertial column is pulled to zero with the given standard deviations (C,)."""
-    return Prior(np.zeros(len(layout)), np.asarray(widths, float))
-
-
-def _widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
+def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
     """Standard deviation of every column [SI]; inf where the prior is silent."""
     out = np.full(len(layout), np.inf)
     links: dict[str, dict[str, int]] = {}

@@ -13,7 +13,7 @@ import msgspec
 
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import ProjectError, choices
-from steelyard.estimators import ESTIMATORS, named_estimator
+from steelyard.estimators import ESTIMATORS, Estimator, named_estimator
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
@@ -100,6 +100,13 @@ class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
     delimiter: str | None = None
 
 
+class EstimatorSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[estimator]: its name and its options by name; `estimator = "wls"` is the short form."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
 class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -109,7 +116,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     terms: list[str] | None = None
     sign_width: float = 0.0
     gravity: list[float] | None = None
-    estimator: str = "wls"
+    estimator: str | EstimatorSpec = "wls"
     prepare: PrepareSpec = msgspec.field(default_factory=PrepareSpec)
 
 
@@ -128,6 +135,11 @@ class Project:
     def run_folder(self) -> Path:
         """Where results go unless another folder is named: NAME-run beside NAME.toml."""
         return self.path.with_name(f"{self.path.stem}-run")
+
+    def estimator(self) -> Estimator:
+        """The estimator the file asks for, with its options."""
+        asked = self.spec.estimator
+        return named_estimator(asked) if isinstance(asked, str) else named_estimator(asked.name, asked.options)
 
     def robot(self) -> Robot:
         """A built-in robot by its name, or one from a path relative to the project file."""
@@ -201,7 +213,7 @@ def run(
     """Identify a project and write its run folder: result.json and report.html, both or neither."""
     folder = out or project.run_folder
     check_folder(folder)
-    chosen = named_estimator(estimator or project.spec.estimator)
+    chosen = project.estimator() if estimator is None else named_estimator(estimator)
     model = project.model()
     problem = project.problem(model, project.samples(model.robot, "identify"))
     unseen = project.samples(model.robot, "validate")
@@ -236,8 +248,9 @@ def _check(spec: ProjectSpec, file: Path) -> None:
             raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
     if not 0.0 <= spec.sign_width < float("inf"):
         raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
-    if spec.estimator not in ESTIMATORS:
-        raise ProjectError(f"'{file}': " + choices("estimator", spec.estimator, ESTIMATORS))
+    name = spec.estimator if isinstance(spec.estimator, str) else spec.estimator.name
+    if name not in ESTIMATORS:
+        raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))
 
 
 _PLACES: dict[str, type[msgspec.Struct]] = {
@@ -249,6 +262,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "channels.v": SignalSpec,
     "channels.effort": SignalSpec,
     "run": RunSpec,
+    "estimator": EstimatorSpec,
 }
 
 

@@ -36,6 +36,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "relative_std": relative,
             "unit": unit,
             "expression": expression,
+            "status": "cancelled" if name in result.cancelled else "estimated" if np.isfinite(value) else "not excited",
         }
         for name, value, std, classical, relative, unit, expression in zip(
             base.names,
@@ -59,11 +60,18 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
                 "zero": len(base.zero),
                 "base": len(base),
                 "excited": int(np.isfinite(result.value).sum()),
+                "essential": len(base) - len(result.cancelled),
             },
             "parameters": parameters,
             "relative_error": asdict(result.relative_error),
             "nominal": None if result.nominal is None else asdict(result.nominal),
             "unseen": None if result.unseen is None else asdict(result.unseen),
+            "standard": None
+            if result.standard is None
+            else {
+                "rule": result.standard_rule,
+                "values": dict(zip(base.layout.names, result.standard.tolist(), strict=True)),
+            },
             "findings": [asdict(finding) for finding in result.findings],
             "clusters": result.clusters,
             "condition": result.condition,
@@ -80,6 +88,13 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "covariance_classical": result.covariance_classical.tolist(),
         }
     )
+
+
+def _standard(result: Identification) -> dict[str, Any] | None:
+    if result.standard is None:
+        return None
+    values = dict(zip(result.base.layout.names, result.standard.tolist(), strict=True))
+    return {"rule": result.standard_rule, "values": values}
 
 
 def identification(data: Mapping[str, Any]) -> Identification:
@@ -115,6 +130,9 @@ def identification(data: Mapping[str, Any]) -> Identification:
         relative_error=_score(data["relative_error"]),
         nominal=None if data["nominal"] is None else _score(data["nominal"]),
         unseen=None if data["unseen"] is None else _score(data["unseen"]),
+        cancelled=tuple(p["name"] for p in data["parameters"] if p["status"] == "cancelled"),
+        standard=None if data["standard"] is None else _array(list(data["standard"]["values"].values())),
+        standard_rule="" if data["standard"] is None else data["standard"]["rule"],
         runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
         findings=tuple(Finding(**finding) for finding in data["findings"]),
         versions=data["versions"],

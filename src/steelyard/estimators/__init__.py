@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
 from steelyard.errors import EstimationError, choices
+from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.ls import LS
 from steelyard.estimators.map import MAP
 from steelyard.estimators.wls import WLS
+from steelyard.prior import Widths
 
-__all__ = ["ESTIMATORS", "LS", "MAP", "WLS", "Estimate", "Estimator", "named_estimator"]
+__all__ = ["ESTIMATORS", "LS", "MAP", "WLS", "Essential", "Estimate", "Estimator", "named_estimator"]
 
-ESTIMATORS: dict[str, type[Estimator]] = {kind.name: kind for kind in (LS, WLS, MAP)}
+ESTIMATORS: dict[str, type[Estimator]] = {kind.name: kind for kind in (LS, WLS, MAP, Essential)}
 
 
-def named_estimator(name: str) -> Estimator:
-    """An estimator with its default options."""
+def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estimator:
+    """An estimator by name, with options by the names of its fields."""
     if name not in ESTIMATORS:
         raise EstimationError(choices("estimator", name, ESTIMATORS))
-    return ESTIMATORS[name]()
+    kind = ESTIMATORS[name]
+    given = dict(options or {})
+    valid = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for key, value in given.items():
+        if key not in valid:
+            raise EstimationError(f"Estimator '{name}': " + choices("option", key, valid))
+        if key == "widths":
+            try:
+                given[key] = Widths(**value)
+            except TypeError:
+                raise EstimationError(
+                    f"Estimator '{name}': widths takes {', '.join(vars(Widths()))}, not {value!r}."
+                ) from None
+    return kind(**given)

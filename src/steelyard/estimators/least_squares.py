@@ -120,8 +120,8 @@ def solve(
 def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[Array | None, NDArray[np.bool_]]:
     """CR3 covariance from the clusters' triangles, and which parameters hang on a single cluster.
 
-    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations. The `extra` rows of
-    a prior stay in every one.
+    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations. The `extra` rows
+    of a prior stay in every one.
     """
     count = len(parts)
     hanging = np.zeros(len(theta), bool)

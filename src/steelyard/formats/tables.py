@@ -194,7 +194,7 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
         return None
     if table.joint not in names:
         raise RobotError("[compensator]: " + choices("joint", table.joint, names))
-    values = msgspec.structs.asdict(table) | {"angle": _angle(table.angle, "[compensator] angle")}
+    values: dict[str, Any] = msgspec.structs.asdict(table) | {"angle": _angle(table.angle, "[compensator] angle")}
     wrong = [key for key, x in values.items() if key not in ("joint", "angle") and not x > 0.0]
     if wrong:
         raise RobotError(f"[compensator]: {', '.join(wrong)} must be positive.")

@@ -1,0 +1,145 @@
+"""Essential parameters: base parameters that the data does not need are cancelled one by one (P0 §III)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.stats import f as fisher
+
+from steelyard.base_parameters import BaseParameters, independent_columns
+from steelyard.errors import EstimationError
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
+from steelyard.findings import Finding
+from steelyard.information import Information, stacked, triangular
+from steelyard.parameters import Array
+
+FOLDS = 10
+Stop = Literal["ratio", "f-test", "cross-validation"]
+
+
+class Step(NamedTuple):
+    """One cancellation: the parameter's index among the base parameters, its relative σ and the residual after it."""
+
+    parameter: int
+    relative_std: float
+    residual: float
+
+
+@final
+@dataclass(frozen=True)
+class Essential:
+    """Weighted least squares on essential parameters: the least certain base parameter is cancelled, again and again.
+
+    Each time the parameter with the largest classical σ_i/|θ_i| goes and the least squares is solved again, until
+        stop = "ratio"              max(σ_i/|θ_i|) ≤ ratio · min(σ_i/|θ_i|), ratio 10 to 30          (P0 §III)
+        stop = "f-test"             going on would raise ‖ρ‖² significantly: F > F_{1−α}(k, r − b)
+        stop = "cross-validation"   the error on left-out blocks of time is smallest
+    σ is classical here, as in the papers: the ratio compares parameters with each other. The error bars are not.
+    """
+
+    ratio: float = 30.0
+    stop: Stop = "ratio"
+    significance: float = 0.05
+    name: ClassVar[str] = "essential"
+
+    def __post_init__(self) -> None:
+        if not self.ratio >= 1.0:
+            raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {self.ratio}.")
+        if self.stop not in ("ratio", "f-test", "cross-validation"):
+            raise EstimationError(f"stop must be ratio, f-test or cross-validation, not '{self.stop}'.")
+        if not 0.0 < self.significance < 1.0:
+            raise EstimationError(f"The significance must lie between 0 and 1, not {self.significance}.")
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        weights = 1.0 / joint_deviations(information, base)
+        known = np.where(np.isfinite(weights), weights, 0.0)
+        whole = stacked(information, base.kept, known)
+        free = list(independent_columns(whole[:, :-1], DATA_TOLERANCE).kept)
+        rows = int(information.rows()[known > 0].sum())
+        steps = eliminate(whole, free, rows, self.ratio if self.stop == "ratio" else None)
+        full = _residual(whole, free)
+        if self.stop == "f-test":
+            steps = _until_significant(steps, full, rows - len(free), self.significance)
+        elif self.stop == "cross-validation":
+            folds = [stacked(information, base.kept, known, times) for times in information.clusters(FOLDS)]
+            steps = _until_best(steps, folds, free)
+        cancelled = np.zeros(len(base), bool)
+        cancelled[[step.parameter for step in steps]] = True
+        found = solve(information, base, weights, cancelled=cancelled)
+        return found.with_findings(_told(base, steps, full, self.stop))
+
+
+def eliminate(whole: Array, free: Sequence[int], rows: int, ratio: float | None) -> tuple[Step, ...]:
+    """Cancellations in order, from the weighted triangle [R | z; 0 | ρ] over the base columns: until the ratio
+    holds or, without one, down to a single parameter.
+
+    Each removal drops a column of the triangle and makes it triangular again: the least squares is solved anew without
+    the data.
+    """
+    left = list(free)
+    r = triangular(whole[:, [*left, -1]])
+    steps: list[Step] = []
+    while len(left) > 1:
+        n = len(left)
+        w, z = r[:n, :n], r[:n, -1]
+        theta = solve_triangular(w, z)
+        inverse = solve_triangular(w, np.eye(n))
+        variance = r[n, n] ** 2 / max(rows - n, 1) if len(r) > n else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.sqrt(variance * np.sum(inverse**2, axis=1)) / np.abs(theta)
+        relative = np.nan_to_num(relative, nan=np.inf)
+        if ratio is not None and relative.max() <= ratio * relative.min():
+            break
+        worst = int(relative.argmax())
+        r = triangular(np.delete(r, worst, axis=1))
+        steps.append(Step(left.pop(worst), float(relative[worst]), float(abs(r[n - 1, n - 1]))))
+    return tuple(steps)
+
+
+def _residual(whole: Array, columns: Sequence[int]) -> float:
+    r = triangular(whole[:, [*columns, -1]])
+    return float(abs(r[len(columns), -1])) if len(r) > len(columns) else 0.0
+
+
+def _until_significant(steps: Sequence[Step], full: float, freedom: int, significance: float) -> tuple[Step, ...]:
+    """Cancellations before the residual first exceeds F_{1−α}(k, r − b) against the full model."""
+    for k, step in enumerate(steps, start=1):
+        increase = (step.residual**2 - full**2) / k
+        if increase > fisher.ppf(1.0 - significance, k, freedom) * full**2 / freedom:
+            return tuple(steps[: k - 1])
+    return tuple(steps)
+
+
+def _until_best(steps: Sequence[Step], folds: Sequence[Array], free: Sequence[int]) -> tuple[Step, ...]:
+    """The number of cancellations with the smallest squared error on folds left out in turn."""
+    if len(folds) < 3:
+        raise EstimationError("Too few blocks of time for a stop by cross-validation: use ratio, or record longer.")
+    others = [triangular(np.concatenate([f for k, f in enumerate(folds) if k != g])) for g in range(len(folds))]
+    errors = []
+    left = list(free)
+    for step in (None, *steps):
+        if step is not None:
+            left.remove(step.parameter)
+        total = 0.0
+        for fold, other in zip(folds, others, strict=True):
+            theta = np.linalg.lstsq(other[:, left], other[:, -1], rcond=None)[0]
+            total += float(np.sum((fold[:, left] @ theta - fold[:, -1]) ** 2))
+        errors.append(total)
+    return tuple(steps[: int(np.argmin(errors))])
+
+
+def _told(base: BaseParameters, steps: Sequence[Step], full: float, stop: str) -> tuple[Finding, ...]:
+    if not steps:
+        return (Finding("essential", "info", f"no base parameter was cancelled (stop: {stop})"),)
+    rise = steps[-1].residual / full - 1.0 if full else 0.0
+    order = ", ".join(f"{base.names[s.parameter]} ({s.relative_std:.0%})" for s in steps)
+    message = (
+        f"{len(base) - len(steps)} essential parameters; {len(steps)} cancelled (stop: {stop}), at a rise of the "
+        f"weighted residual by {rise:.2%}; in order, with the relative σ each had: {order}"
+    )
+    return (Finding("essential", "info", message),)

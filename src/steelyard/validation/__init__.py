@@ -1,0 +1,23 @@
+"""Do the parameters explain motion they were not fitted to, and is the robot still the one that was weighed?"""
+
+from __future__ import annotations
+
+from steelyard.validation.comparison import Change, Comparison, compare
+from steelyard.validation.cross_validation import CrossValidation, Fold, cross_validate
+from steelyard.validation.held_out import EffortScore, Validation, validate
+from steelyard.validation.residuals import Bin, Whiteness, whiteness
+
+__all__ = [
+    "Bin",
+    "Change",
+    "Comparison",
+    "CrossValidation",
+    "EffortScore",
+    "Fold",
+    "Validation",
+    "Whiteness",
+    "compare",
+    "cross_validate",
+    "validate",
+    "whiteness",
+]
