@@ -51,7 +51,8 @@ class Survey:
     longest_step: float
     spans: tuple[Span, ...]
     top_speed: Array
-    travel: Array
+    lowest: Array
+    highest: Array
     window: tuple[float, float]
 
     @property
@@ -202,7 +203,8 @@ def survey(
         float(longest),
         tuple(spans),
         top,
-        high - low,
+        low,
+        high,
         (float(window[0]), float(window[1])),
     )
 

@@ -47,6 +47,7 @@ class Identification:
     relative_error: Score
     nominal: Score | None
     unseen: Score | None
+    unseen_nominal: Score | None
     runs: tuple[RunRecord, ...]
     cancelled: tuple[str, ...] = ()
     standard: Array | None = None
@@ -102,9 +103,8 @@ class Identification:
     def verdict(self) -> str:
         """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
         fitted = _share(self.relative_error)
-        nominal = (
-            "no nominal inertias to compare with" if self.nominal is None else f"nominal model {_share(self.nominal)}"
-        )
+        compared = self.nominal if self.unseen is None else self.unseen_nominal
+        nominal = "no nominal inertias to compare with" if compared is None else f"nominal model {_share(compared)}"
         if self.unseen is None:
             said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
         else:

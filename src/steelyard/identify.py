@@ -42,6 +42,7 @@ def identify(
     theta = np.zeros(len(base.layout))
     theta[list(base.kept)] = np.nan_to_num(estimate.value)
     nominal = base.layout.nominal
+    other = None if held_out is None else observe(held_out, progress=progress)
     standard, rule = _standard(base, estimate, information)
     result = Identification(
         robot=problem.model.robot.name,
@@ -55,10 +56,11 @@ def identify(
         condition_scaled=estimate.condition_scaled,
         relative_error=score(information, theta, problem.mask),
         nominal=None if nominal is None else score(information, nominal, problem.mask),
-        unseen=None if held_out is None else score(observe(held_out, progress=progress), theta, held_out.mask),
+        unseen=None if other is None else score(other, theta, problem.mask),
+        unseen_nominal=None if other is None or nominal is None else score(other, nominal, problem.mask),
         runs=tuple(
-            RunRecord(run.name, run.role, run.load, run.source, run.sha256, run.rate, run.history)
-            for run in (*problem.runs, *(held_out.runs if held_out else ()))
+            RunRecord(r.name, r.role, r.load, r.source, r.sha256, r.rate, (*r.history, problem.row_rule(r)))
+            for r in (*problem.runs, *(held_out.runs if held_out else ()))
         ),
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
         standard=standard,
@@ -107,6 +109,17 @@ def _with_doubts(result: Identification) -> Identification:
         doubts.append(
             Finding("correlated", "info", f"{len(pairs)} pairs of parameters are hard to tell apart: {shown}")
         )
+    doubts += _negative_drives(result)
+    fitted, unseen = result.relative_error.total, result.unseen.total if result.unseen else 0.0
+    if unseen > max(2.0 * fitted, fitted + 0.05):
+        doubts.append(
+            Finding(
+                "does-not-transfer",
+                "warning",
+                f"the error on unseen runs is {unseen:.1%}, against {fitted:.1%} where it was fitted",
+                fix="fit on more and richer motion, lean on a prior (estimator map), and check that the runs are alike",
+            )
+        )
     # below 1e-9 both explain everything and differ by rounding
     if result.nominal is not None and result.relative_error.total > max(result.nominal.total, 1e-9):
         doubts.append(
@@ -118,6 +131,27 @@ def _with_doubts(result: Identification) -> Identification:
             )
         )
     return result.with_findings(doubts)
+
+
+def _negative_drives(result: Identification) -> list[Finding]:
+    """Friction and rotor inertia cannot be negative: beyond three σ it is a wrong sign, unit or term."""
+    wrong = [
+        f"{name} = {value:.4g} ± {std:.2g}"
+        for name, value, std, group in zip(
+            result.base.names, result.value, result.std, result.base.regroupings.values(), strict=True
+        )
+        if name.rpartition(".")[2] in ("Ia", "Fv", "Fc", "Fcp", "Fcn") and len(group) == 1 and value < -3.0 * std
+    ]
+    if not wrong:
+        return []
+    return [
+        Finding(
+            "negative-drive",
+            "warning",
+            f"drive-chain parameters are negative beyond doubt: {', '.join(wrong)}",
+            fix="check sign, unit and column of the effort; leave out 'rotor' with joint torque sensors",
+        )
+    ]
 
 
 @cache

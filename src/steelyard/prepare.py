@@ -83,7 +83,7 @@ def prepare(
         )
     lag = 0.5 * period if period else 5.0 * step
     found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop)
-    plan = _Plan(recording, resolved, settings, found, gap, chunk_rows)
+    plan = _Plan(recording, robot.joint_names, resolved, settings, found, gap, chunk_rows)
     window = _checked_seconds(seconds) if rows is None else found.window
     stretches = plan.stretches(window)
     if not any(
@@ -106,7 +106,8 @@ def prepare(
         rate=plan.rate,
         stretches=stretches,
         top_speed=found.top_speed,
-        travel=found.travel,
+        lowest=found.lowest,
+        highest=found.highest,
         open=plan.pieces,
         load=load,
         role=role,
@@ -122,6 +123,7 @@ class _Plan:
     """Everything decided by the survey; `pieces` then streams the log through it, the same way each time."""
 
     recording: Recording
+    joints: tuple[str, ...]
     channels: ResolvedChannels
     settings: Preparation
     survey: Survey
@@ -234,12 +236,26 @@ class _Plan:
             )
         differentiated = "velocity and acceleration" if self.channels.v is None else "acceleration"
         lines.append(f"{differentiated}: five-point central differences")
+        names = self.joints
+        ranges = zip(names, s.lowest, s.highest, s.top_speed, strict=True)
+        seen = "; ".join(f"{n} {a:.3g} to {b:.3g} at up to {v:.3g}/s" for n, a, b, v in ranges)
+        lines.append(f"moved, in rad or m: {seen}")
         if np.isfinite(window).any():
             lines.append(f"used from {window[0]:.6g} s to {window[1]:.6g} s")
         return tuple(lines)
 
     def findings(self) -> tuple[Finding, ...]:
         s, out = self.survey, []
+        if self.settings.cutoff_hz is None and self.channels.v is None:
+            out.append(
+                Finding(
+                    "unfiltered-derivatives",
+                    "warning",
+                    "positions were differentiated twice without a low-pass: noise and rounding bias the inertias",
+                    self.recording.name,
+                    "set cutoff_hz under [prepare], about five times the highest frequency of the motion",
+                )
+            )
         if s.stale > 0.01 * s.rows:
             out.append(
                 Finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -78,15 +78,50 @@ class Problem:
     @property
     def mask(self) -> str:
         """The row mask in words."""
+        if not self.rest_speeds.any():
+            return "every row"
         speeds = ", ".join(f"{x:.4g}" for x in self.rest_speeds)
         rule = f"{self.rest:g} of top speed" if isinstance(self.rest, int | float) else "stated speeds"
         return f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule})"
+
+    def row_rule(self, run: Samples) -> str:
+        """How the rows of a run are made from its samples, in words."""
+        decimator = self.decimator(run)
+        rate = run.rate / decimator.factor
+        if self.lowpass_hz is None:
+            return f"rows: unfiltered, one of {decimator.factor} samples kept ({rate:.4g} Hz)"
+        return (
+            f"rows: effort and columns low-passed at {self.lowpass_hz:g} Hz by one linear-phase filter of "
+            f"{len(decimator.taps)} taps, one of {decimator.factor} samples kept ({rate:.4g} Hz)"
+        )
+
+    def _limit_findings(self) -> Iterator[Finding]:
+        """Joints that went where the robot file says they cannot: wrong units, ratios, offsets or columns."""
+        for run in self.runs:
+            for j, joint in enumerate(self.model.robot.joints):
+                limits = joint.limits
+                slack = 0.02 * (limits.upper - limits.lower) if np.isfinite(limits.upper - limits.lower) else 0.0
+                beyond = []
+                if run.lowest[j] < limits.lower - slack or run.highest[j] > limits.upper + slack:
+                    where = f"{run.lowest[j]:.4g} to {run.highest[j]:.4g}"
+                    beyond.append(f"positions {where} (limits {limits.lower:.4g} to {limits.upper:.4g})")
+                if run.top_speed[j] > 1.2 * limits.velocity:
+                    beyond.append(f"speed {run.top_speed[j]:.4g} (limit {limits.velocity:.4g})")
+                if beyond:
+                    yield Finding(
+                        "beyond-limits",
+                        "warning",
+                        f"{joint.name} of '{run.name}' leaves the robot file's limits: " + ", ".join(beyond),
+                        joint.name,
+                        "check unit, sign, ratio, offset and column of its position, or correct the limits",
+                    )
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         names = self.model.robot.joint_names
         travel = np.max([run.travel for run in self.runs], axis=0)
-        return tuple(finding for run in self.runs for finding in run.findings) + tuple(
+        told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
+        return told + tuple(
             Finding(
                 "joint-still",
                 "error",

@@ -72,6 +72,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
                 "rule": result.standard_rule,
                 "values": dict(zip(base.layout.names, result.standard.tolist(), strict=True)),
             },
+            "unseen_nominal": None if result.unseen_nominal is None else asdict(result.unseen_nominal),
             "findings": [asdict(finding) for finding in result.findings],
             "clusters": result.clusters,
             "condition": result.condition,
@@ -130,6 +131,7 @@ def identification(data: Mapping[str, Any]) -> Identification:
         relative_error=_score(data["relative_error"]),
         nominal=None if data["nominal"] is None else _score(data["nominal"]),
         unseen=None if data["unseen"] is None else _score(data["unseen"]),
+        unseen_nominal=None if data["unseen_nominal"] is None else _score(data["unseen_nominal"]),
         cancelled=tuple(p["name"] for p in data["parameters"] if p["status"] == "cancelled"),
         standard=None if data["standard"] is None else _array(list(data["standard"]["values"].values())),
         standard_rule="" if data["standard"] is None else data["standard"]["rule"],
@@ -141,14 +143,39 @@ def identification(data: Mapping[str, Any]) -> Identification:
 
 def read_result(path: str | Path) -> Identification:
     """An identification from a run folder or its result.json."""
-    place = Path(path)
-    file = place / RESULT if place.is_dir() else place
+    file = result_file(path)
+    data = read_document(file)
     try:
-        return identification(json.loads(file.read_text("utf-8")))
-    except FileNotFoundError:
-        raise SteelyardError(f"No result at '{place}': expected a run folder with {RESULT}, or that file.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        return identification(data)
+    except (KeyError, TypeError) as error:
         raise SteelyardError(f"'{file}' is not a complete Steelyard result: {error}. Run identify again.") from None
+
+
+def result_file(path: str | Path) -> Path:
+    """The result.json of a run folder, or the file itself."""
+    place = Path(path)
+    return place / RESULT if place.is_dir() else place
+
+
+def read_document(path: str | Path) -> dict[str, Any]:
+    """The document in a run folder or its result.json, as written by `text(document(…))`."""
+    file = result_file(path)
+    try:
+        data = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise SteelyardError(f"No result at '{path}': expected a run folder with {RESULT}, or that file.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SteelyardError(f"'{file}' is not a complete Steelyard result: {error}. Run identify again.") from None
+    except OSError as error:
+        raise SteelyardError(f"Cannot read '{file}': {error.strerror}.") from None
+    if not isinstance(data, dict):
+        raise SteelyardError(f"'{file}' is not a complete Steelyard result: no object. Run identify again.")
+    return data
+
+
+def record(schema: str, data: Any, **more: Any) -> dict[str, Any]:
+    """A frozen dataclass or table of numbers and texts as a document: its fields and some more, null for NaN."""
+    return _plain({"schema": schema, **(data if isinstance(data, Mapping) else asdict(data)), **more})
 
 
 def text(data: Mapping[str, Any]) -> str:
@@ -158,8 +185,8 @@ def text(data: Mapping[str, Any]) -> str:
 
 def check_folder(folder: Path) -> None:
     """Refuse to replace anything but an earlier run folder."""
-    if folder.is_file():
-        raise OutputError(f"'{folder}' is a file; name a folder with --out.")
+    if folder.exists() and not folder.is_dir():  # a device too: /dev/null is no folder to replace
+        raise OutputError(f"'{folder}' is no folder; name one with --out.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULT).is_file():
         raise OutputError(f"'{folder}' holds other files and is no run folder; name another one with --out.")
 

@@ -41,8 +41,8 @@ class Piece(NamedTuple):
 class Samples:
     """One run, ready for a regressor. Pieces come in order and are the same at every opening.
 
-    `top_speed` (n,) [rad/s | m/s] and `travel` (n,) [rad | m] say how far each joint was moved; `effort` is a torque
-    [N·m] or a force [N] at the joint.
+    `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
+    torque [N·m] or a force [N] at the joint.
     """
 
     name: str
@@ -50,7 +50,8 @@ class Samples:
     rate: float
     stretches: tuple[Stretch, ...]
     top_speed: Array
-    travel: Array
+    lowest: Array
+    highest: Array
     open: Callable[[], Iterator[Piece]]
     load: str = "none"
     role: str = "identify"
@@ -58,6 +59,11 @@ class Samples:
     sha256: str = ""
     history: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def travel(self) -> Array:
+        """How far each joint was moved, (n,) [rad | m]."""
+        return np.maximum(self.highest - self.lowest, 0.0)
 
     @property
     def count(self) -> int:
@@ -92,7 +98,8 @@ class Samples:
             rate=float(rate),
             stretches=(Stretch(0.0, count, (0, count), (0, count)),),
             top_speed=np.max(np.abs(arrays[1]), axis=1, initial=0.0),
-            travel=np.ptp(arrays[0], axis=1) if count else np.zeros(len(joints)),
+            lowest=np.min(arrays[0], axis=1, initial=np.inf),
+            highest=np.max(arrays[0], axis=1, initial=-np.inf),
             open=lambda: iter([Piece(0, 0, *arrays)]),
             load=load,
             history=("given with exact derivatives",),

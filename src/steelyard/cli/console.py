@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Steelyard weighs a robot by its own motion: base parameters with honest error bars from logs.",
 )
-people = Console(stderr=True)
+# A pipe or a file has no width of its own: wide enough for a table of parameters.
+people = Console(stderr=True, width=None if sys.stderr.isatty() else 160)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 FAILED = 2
 
@@ -28,7 +30,9 @@ def number(x: float) -> str:
 
 
 def percent(x: float) -> str:
-    return f"{x:.2%}" if np.isfinite(x) else "—"
+    if not np.isfinite(x):
+        return "—"
+    return f"{x:.2%}" if abs(x) < 10.0 else "> 999 %"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, number, people, percent, progress_bar
 from steelyard.demo import demo as run_demo
@@ -98,26 +98,34 @@ def warm(as_json: JsonFlag = False) -> None:
 
 
 def _show_result(result: Identification) -> None:
-    table = Table("parameter", "value", "± σ", "σ classical", "rel. σ", "unit")
+    table = Table(Column("parameter", no_wrap=True), "value", "± σ", "σ classical", "rel. σ", "unit")
     for name, value, std, classical, relative, unit in zip(
         result.base.names, result.value, result.std, result.std_classical, result.relative_std, result.base.units,
         strict=True,
     ):  # fmt: skip
         table.add_row(name, number(value), number(std), number(classical), percent(relative), unit)
     people.print(table)
-    scores = Table("joint", "relative error", "RMSE", "rows", "nominal")
-    fit = result.relative_error
-    for joint in fit.joints:
-        nominal = "—" if result.nominal is None else percent(result.nominal.joints[joint])
-        scores.add_row(joint, percent(fit.joints[joint]), number(fit.rmse[joint]), str(fit.rows[joint]), nominal)
-    nominal = "—" if result.nominal is None else percent(result.nominal.total)
-    scores.add_row("total", percent(fit.total), "", str(sum(fit.rows.values())), nominal)
-    people.print(scores)
-    people.print(f"Scored: {fit.mask}", highlight=False)
+    people.print(_score_table(result))
+    people.print(f"Scored: {result.relative_error.mask}", highlight=False)
     colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
     for finding in result.findings:
         people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)
     people.print(f"[bold]{escape(result.verdict)}[/]", highlight=False)
+
+
+def _score_table(result: Identification) -> Table:
+    """Relative error per joint where it was fitted, on unseen runs, and of the nominal model."""
+    kinds = {"fitted": result.relative_error, "unseen": result.unseen}
+    kinds |= {"nominal": result.nominal, "nominal, unseen": result.unseen_nominal}
+    shown = {name: score for name, score in kinds.items() if score is not None}
+    table = Table("relative error", *shown, "RMSE fitted", "rows")
+    fit = result.relative_error
+    for joint in fit.joints:
+        errors = (percent(score.joints[joint]) for score in shown.values())
+        table.add_row(joint, *errors, number(fit.rmse[joint]), str(fit.rows[joint]))
+    totals = (percent(score.total) for score in shown.values())
+    table.add_row("total", *totals, "", str(sum(fit.rows.values())), style="bold")
+    return table
 
 
 def _exit_on_errors(result: Identification) -> None:
