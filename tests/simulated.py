@@ -112,5 +112,6 @@ def distance(one: Identification, other: Identification) -> float:
     The two models may list their joints in different orders; columns are matched by name.
     """
     theta = np.array([other.theta[other.base.layout.index(name)] for name in one.base.layout.names])
-    scale = np.maximum(np.abs(one.value), one.std)
+    # a cancelled parameter is zero in both and has no σ
+    scale = np.where(np.isfinite(one.std), np.maximum(np.abs(one.value), one.std), 1.0)
     return float(np.max(np.abs(one.base.map @ theta - one.value) / scale))

@@ -261,7 +261,16 @@ def check_result(data: dict[str, Any], base: int) -> None:
     assert {"standard", "zero", "base"} <= set(data["counts"])
     assert data["counts"]["base"] == base == len(data["parameters"])
     for parameter in data["parameters"]:
-        assert set(parameter) == {"name", "value", "std", "std_classical", "relative_std", "unit", "expression"}
+        assert set(parameter) == {
+            "name",
+            "value",
+            "std",
+            "std_classical",
+            "relative_std",
+            "unit",
+            "expression",
+            "status",
+        }
         assert parameter["expression"].startswith(parameter["name"])
         assert parameter["unit"]
         if parameter["value"] is not None:

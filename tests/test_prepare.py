@@ -104,7 +104,7 @@ def test_values_held_for_several_rows_are_stale(held: int, chunk_rows: int) -> N
     assert samples.count == 600
     np.testing.assert_array_equal(stretch_of(samples).q[0], fresh["q_joint1"])
     assert f"dropped {600 * (held - 1)} stale rows (equal to the row before in every channel)" in samples.history
-    assert [finding.code for finding in samples.findings] == ["stale-rows"]
+    assert [finding.code for finding in samples.findings] == ["unfiltered-derivatives", "stale-rows"]
 
 
 def test_rows_with_a_repeated_time_are_dropped() -> None:

@@ -70,6 +70,8 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
         raise EstimationError(
             f"The robot file gives a negative {', '.join(negative)}; mend it before using it as a prior."
         )
+    if not any(c.nominal for c in layout.columns if c.symbol == "M"):
+        raise EstimationError("The robot file gives no link any mass, so there is no prior to lean on. Use wls.")
     return Prior(layout.nominal, column_widths(layout, layout.nominal, widths))
 
 
@@ -82,7 +84,7 @@ def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
             out[k] = column.width
         elif column.symbol in INERTIAL:
             links.setdefault(column.owner, {})[column.symbol] = k
-        elif column.symbol == "Ia" and column.nominal is not None:
+        elif column.symbol == "Ia" and column.nominal:  # zero is what files say that know nothing of rotors
             out[k] = widths.rotor * column.nominal
     # a link without mass in the file may still have some: a thousandth of the heaviest one's
     heaviest = max(nominal[place["M"]] for place in links.values())

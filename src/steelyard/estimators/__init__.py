@@ -36,4 +36,7 @@ def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Esti
                 raise EstimationError(
                     f"Estimator '{name}': widths takes {', '.join(vars(Widths()))}, not {value!r}."
                 ) from None
-    return kind(**given)
+    try:
+        return kind(**given)
+    except TypeError:
+        raise EstimationError(f"Estimator '{name}': an option has a value of the wrong type: {given!r}.") from None

@@ -39,12 +39,14 @@ class Essential:
         stop = "ratio"              max(σ_i/|θ_i|) ≤ ratio · min(σ_i/|θ_i|), ratio 10 to 30          (P0 §III)
         stop = "f-test"             going on would raise ‖ρ‖² significantly: F > F_{1−α}(k, r − b)
         stop = "cross-validation"   the error on left-out blocks of time is smallest
+    A parameter known to better than `certain` is never cancelled, whatever the ratio says.
     σ is classical here, as in the papers: the ratio compares parameters with each other. The error bars are not.
     """
 
     ratio: float = 30.0
     stop: Stop = "ratio"
     significance: float = 0.05
+    certain: float = 0.01
     name: ClassVar[str] = "essential"
 
     def __post_init__(self) -> None:
@@ -52,6 +54,8 @@ class Essential:
             raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {self.ratio}.")
         if self.stop not in ("ratio", "f-test", "cross-validation"):
             raise EstimationError(f"stop must be ratio, f-test or cross-validation, not '{self.stop}'.")
+        if not self.certain >= 0.0:
+            raise EstimationError(f"certain must be zero or positive (a relative deviation), not {self.certain}.")
         if not 0.0 < self.significance < 1.0:
             raise EstimationError(f"The significance must lie between 0 and 1, not {self.significance}.")
 
@@ -61,7 +65,7 @@ class Essential:
         whole = stacked(information, base.kept, known)
         free = list(independent_columns(whole[:, :-1], DATA_TOLERANCE).kept)
         rows = int(information.rows()[known > 0].sum())
-        steps = eliminate(whole, free, rows, self.ratio if self.stop == "ratio" else None)
+        steps = eliminate(whole, free, rows, self.ratio if self.stop == "ratio" else None, self.certain)
         full = _residual(whole, free)
         if self.stop == "f-test":
             steps = _until_significant(steps, full, rows - len(free), self.significance)
@@ -74,7 +78,9 @@ class Essential:
         return found.with_findings(_told(base, steps, full, self.stop))
 
 
-def eliminate(whole: Array, free: Sequence[int], rows: int, ratio: float | None) -> tuple[Step, ...]:
+def eliminate(
+    whole: Array, free: Sequence[int], rows: int, ratio: float | None, certain: float = 0.0
+) -> tuple[Step, ...]:
     """Cancellations in order, from the weighted triangle [R | z; 0 | ρ] over the base columns: until the ratio
     holds or, without one, down to a single parameter.
 
@@ -93,7 +99,7 @@ def eliminate(whole: Array, free: Sequence[int], rows: int, ratio: float | None)
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.sqrt(variance * np.sum(inverse**2, axis=1)) / np.abs(theta)
         relative = np.nan_to_num(relative, nan=np.inf)
-        if ratio is not None and relative.max() <= ratio * relative.min():
+        if relative.max() <= certain or (ratio is not None and relative.max() <= ratio * relative.min()):
             break
         worst = int(relative.argmax())
         r = triangular(np.delete(r, worst, axis=1))

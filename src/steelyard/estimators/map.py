@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.errors import EstimationError
@@ -48,7 +49,8 @@ class MAP:
         else:
             weight, findings = self.weight, ()
         found = solve(information, base, weights, prior=np.sqrt(weight) * rows)
-        return found.with_findings((*findings, *_leaning(base, information, weights, np.sqrt(weight) * rows)))
+        excited = np.flatnonzero(np.isfinite(found.value))
+        return found.with_findings((*findings, *_leaning(base, information, weights, np.sqrt(weight) * rows, excited)))
 
 
 def chosen_weight(
@@ -83,16 +85,19 @@ def _left_out(folds: Sequence[Array], g: int, prior: Array) -> float:
     return float(rest @ rest)
 
 
-def _leaning(base: BaseParameters, information: Information, weights: Array, prior: Array) -> tuple[Finding, ...]:
+def _leaning(
+    base: BaseParameters, information: Information, weights: Array, prior: Array, excited: NDArray[np.intp]
+) -> tuple[Finding, ...]:
     """Which parameters the prior decides: its share of their information, from the data's triangle with and without."""
     weights = np.where(np.isfinite(weights), weights, 0.0)
-    data = stacked(information, base.kept, weights)[:, :-1]
-    together = triangular(np.concatenate([data, prior[:, :-1]]))
-    inverse = np.linalg.solve(together[: len(base)], np.eye(len(base)))
-    pulled = prior[:, :-1] @ inverse
+    data = stacked(information, np.array(base.kept)[excited], weights)[:, :-1]
+    prior = prior[:, excited]
+    together = triangular(np.concatenate([data, prior]))
+    inverse = np.linalg.solve(together[: len(excited)], np.eye(len(excited)))
+    pulled = prior @ inverse
     # share_i = [ (A + P)⁻¹ P ]_ii, between 0 (all data) and 1 (all prior)
-    share = np.einsum("ij,ij->i", inverse @ pulled.T, prior[:, :-1].T)
-    blind = [name for name, part in zip(base.names, share, strict=True) if part > 0.5]
+    share = np.einsum("ij,ij->i", inverse @ pulled.T, prior.T)
+    blind = [base.names[k] for k, part in zip(excited, share, strict=True) if part > 0.5]
     if not blind:
         return ()
     message = f"the data is nearly blind to {len(blind)} base parameters, which the prior decides: {', '.join(blind)}"

@@ -198,6 +198,8 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
     wrong = [key for key, x in values.items() if key not in ("joint", "angle") and not x > 0.0]
     if wrong:
         raise RobotError(f"[compensator]: {', '.join(wrong)} must be positive.")
+    if table.rod_diameter >= table.piston_diameter:
+        raise RobotError("[compensator]: rod_diameter must be smaller than piston_diameter.")
     return GasCompensator(**values)
 
 
