@@ -37,6 +37,7 @@ from steelyard.terms import (
     Viscous,
 )
 from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
+from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
 
 __all__ = [
     "LS",
@@ -45,9 +46,11 @@ __all__ = [
     "BaseParameters",
     "ChannelMap",
     "Column",
+    "Comparison",
     "Compensator",
     "Coulomb",
     "Coupling",
+    "CrossValidation",
     "Entry",
     "Finding",
     "Fourier",
@@ -67,9 +70,12 @@ __all__ = [
     "SteelyardError",
     "Term",
     "TrapezoidalAcceleration",
+    "Validation",
     "Viscous",
     "base_parameters",
     "builtin_robots",
+    "compare",
+    "cross_validate",
     "identify",
     "limits_of",
     "observe",
@@ -82,4 +88,5 @@ __all__ = [
     "read_result",
     "read_robot",
     "run",
+    "validate",
 ]

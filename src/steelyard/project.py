@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Sequence
@@ -222,7 +223,12 @@ def run(
     fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
     scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()
     result = result.with_findings(correlation_finding(fitted, result.clusters))
-    data = document(result, msgspec.to_builtins(project.spec))
+    data = document(result, msgspec.to_builtins(project.spec)) | {
+        # what it takes to build the same rows again, wherever the folder is moved together with the project
+        "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
+        "rest_speeds": problem.rest_speeds.tolist(),
+        "robot_sha256": model.robot.sha256,
+    }
     write_folder(folder, {RESULT: text(data), REPORT: render(result, fitted + scored, project.name)})
     return RunResult(result, data, folder)
 

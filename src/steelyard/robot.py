@@ -150,6 +150,7 @@ class Robot:
     nominal: dict[str, float] = field(default_factory=dict)
     base: str = "base"
     source: str = ""
+    sha256: str = ""
     terms: tuple[str, ...] | None = None
     compensator: GasCompensator | None = None
 

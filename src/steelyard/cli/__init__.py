@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from steelyard.cli import identify, robots
+from steelyard.cli import consistency, identify, robots, validation
 from steelyard.cli.console import FAILED, app, people
 from steelyard.errors import SteelyardError
 from steelyard.results import text
 
-__all__ = ["app", "identify", "main", "robots"]
+__all__ = ["app", "consistency", "identify", "main", "robots", "validation"]
 
 
 def main() -> None:

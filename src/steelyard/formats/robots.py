@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -33,11 +34,16 @@ def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Ro
     name = str(source)
     if isinstance(source, str) and name in builtin_robots():
         content = files("steelyard").joinpath("robots", f"{name}.toml").read_bytes()
-        robot = replace(read_table(content, f"{name}.toml"), source=f"built-in robot '{name}'")
+        robot = _told(read_table(content, f"{name}.toml"), f"built-in robot '{name}'", content)
     else:
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused by name, not warned of
-            robot = replace(_read_file(Path(source)), source=name)
+            robot = _told(_read_file(Path(source)), name, _bytes_of(Path(source)))
     return robot if gravity is None else robot.with_gravity(gravity)
+
+
+def _told(robot: Robot, source: str, content: bytes) -> Robot:
+    """The robot with where it came from; a file it includes is not part of the hash."""
+    return replace(robot, source=source, sha256=hashlib.sha256(content).hexdigest())
 
 
 def _read_file(path: Path) -> Robot:

@@ -58,7 +58,10 @@ class Comparison:
             return "Nothing could be compared: the two results share no parameter with an error bar."
         if not self.changed:
             return f"No significant change of '{self.robot}' ({tested}). Changes below the error bars cannot be seen."
-        return f"'{self.robot}' has changed: {', '.join(self.changed)} ({tested})."
+        said = f"'{self.robot}' has changed: {', '.join(self.changed)} ({tested})."
+        unknown = (*self.only_before, *self.only_after, *self.untested)
+        # what one fit leaves out, others carry for it
+        return said + (f" Not compared, and perhaps carried by these: {', '.join(unknown)}." if unknown else "")
 
 
 def compare(before: Identification, after: Identification, level: float = 0.05) -> Comparison:
@@ -75,36 +78,28 @@ def compare(before: Identification, after: Identification, level: float = 0.05) 
             f"Results of robot '{before.robot}' and '{after.robot}' cannot be compared: both must be of one robot with "
             f"the same terms.{columns}"
         )
-    names = [name for name in before.base.names if name in after.base.names]
+    known = [[name for name in x.base.names if name not in x.cancelled] for x in (before, after)]
+    names = [name for name in known[0] if name in known[1]]
     one, two = ([x.base.names.index(name) for name in names] for x in (before, after))
-    with np.errstate(invalid="ignore"):
-        std = np.hypot(before.std[one], after.std[two])
-    difference = after.value[two] - before.value[one]
+    value_b, value_a = before.value[one], after.value[two]
+    difference, std = value_a - value_b, np.hypot(before.std[one], after.std[two])
     alike = np.all(np.abs(before.base.map[one] - after.base.map[two]) < 1e-6, axis=1)
     tested = np.flatnonzero(np.isfinite(std) & np.isfinite(difference) & alike)
-    floor = _ROUNDING * np.maximum(np.abs(before.value[one]), np.abs(after.value[two]))
+    floor = np.maximum(_ROUNDING * np.maximum(np.abs(value_b), np.abs(value_a)), np.finfo(float).tiny)
+    ratio = difference[tested] / np.maximum(std, floor)[tested]
     clusters = min(before.clusters, after.clusters)
     freedom = float(clusters - 1) if clusters else np.inf
-    ratio = difference[tested] / np.maximum(std, np.maximum(floor, np.finfo(float).tiny))[tested]
     p = 2.0 * student.sf(np.abs(ratio), freedom)
+    units = dict(zip(before.base.names, before.base.units, strict=True))
+    changes = [
+        Change(names[k], units[names[k]], *map(float, (value_b[k], value_a[k], difference[k], std[k], t, alone, joint)))
+        for k, t, alone, joint in zip(tested, ratio, p, holm(p), strict=True)
+    ]
     return Comparison(
         before.robot,
-        tuple(
-            Change(
-                names[k],
-                before.base.units[one[k]],
-                float(before.value[one[k]]),
-                float(after.value[two[k]]),
-                float(difference[k]),
-                float(std[k]),
-                float(t),
-                float(alone),
-                float(together),
-            )
-            for k, t, alone, together in zip(tested, ratio, p, holm(p), strict=True)
-        ),  # fmt: skip
-        tuple(name for name in before.base.names if name not in after.base.names),
-        tuple(name for name in after.base.names if name not in before.base.names),
+        tuple(changes),
+        tuple(name for name in known[0] if name not in known[1]),
+        tuple(name for name in known[1] if name not in known[0]),
         tuple(name for k, name in enumerate(names) if k not in tested),
         freedom,
         level,

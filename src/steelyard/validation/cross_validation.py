@@ -43,7 +43,7 @@ class CrossValidation:
 
     @property
     def worst(self) -> Fold:
-        return max(self.folds, key=lambda fold: fold.score.total)
+        return max(self.folds, key=lambda fold: np.nan_to_num(fold.score.total))
 
     @property
     def verdict(self) -> str:
@@ -74,8 +74,9 @@ def cross_validate(
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
     a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
     """
-    done = []
-    for name, times in _folds(information, folds):
+    done: list[Fold] = []
+    named = _folds(information, folds)
+    for name, times in named:
         try:
             estimate = estimator.estimate(base, restricted(information, times, out=True))
         except EstimationError as error:
@@ -84,7 +85,7 @@ def cross_validate(
         theta[list(base.kept)] = np.nan_to_num(estimate.value)
         unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
         done.append(Fold(name, score(restricted(information, times), theta, mask), unknown))
-    every = restricted(information, [time for _, times in _folds(information, folds) for time in times])
+    every = restricted(information, [time for _, times in named for time in times])
     # with θ = 0 the residual is the effort itself
     effort = score(every, np.zeros(len(base.layout)), mask)
     nominal = base.layout.nominal

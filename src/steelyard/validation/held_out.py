@@ -1,41 +1,31 @@
-"""Validation: do the parameters explain motion they were not fitted to, and is the robot still the one that was weighed?"""
+"""validate: scores of an identification on held-out runs, beside the nominal model. One pass, flat memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
-from steelyard.base_parameters import BaseParameters
 from steelyard.decimation import DecimationStream
-from steelyard.errors import DataError, EstimationError, ModelError
-from steelyard.estimators import Estimator
+from steelyard.errors import DataError, ModelError
 from steelyard.identification import Identification
-from steelyard.information import Information
 from steelyard.observe import TILE, Progress
 from steelyard.parameters import Array
 from steelyard.problem import Problem
-from steelyard.samples import Piece, Samples
-from steelyard.scores import Score, score
+from steelyard.samples import Piece, Samples, Stretch
 from steelyard.threads import single_threaded
+from steelyard.validation.residuals import Bin, Histogram, KeptRows, Whiteness, whiteness
 
 TOTAL = "total"
 # Bins over a joint's speeds and over its travel.
 BINS = 20
-# Residual rows kept for their autocorrelation, the longest lag looked at, and the lags whose share is counted.
-WHITENESS_ROWS, LONGEST_LAG, COUNTED_LAGS = 16384, 200, 40
-# Rows gathered before they are sorted into bins.
+# Filtered rows gathered before they are sorted into bins: one call for many tiles.
 _BATCH = 512
-# A difference below this fraction of the value is rounding, whatever the error bars say.
-_ROUNDING = 1e-9
-
-Time = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -98,11 +88,11 @@ class Validation:
 def validate(
     result: Identification, problem: Problem, runs: Sequence[Samples], progress: Progress | None = None
 ) -> Validation:
-    """Score held-out runs with the filters and the mask (in rad/s) of the problem that was fitted. One pass, flat memory.
+    """Score held-out runs with the filters of the problem that was fitted, and with its mask in rad/s or m/s.
 
-    The parallel filter F is linear, so the filtered rows F(W)θ̂ are F(Wθ̂): only torques are streamed, never W.
+    The parallel filter F is linear, so the filtered rows F(W)θ̂ are F(Wθ̂): torques are streamed, never W.
     """
-    model = problem.model
+    model, names = problem.model, problem.model.robot.joint_names
     if result.robot != model.robot.name or result.base.layout.names != model.layout.names:
         raise ModelError(
             f"The result is of robot '{result.robot}' with {len(result.base.layout)} columns, the problem of "
@@ -111,33 +101,31 @@ def validate(
     held_out = problem.with_runs(runs)
     nominal = model.layout.nominal
     thetas = (result.theta,) if nominal is None else (result.theta, nominal)
-    n = model.robot.dof
-    travel = np.max([run.travel for run in held_out.runs], axis=0)
-    speed = np.max([run.top_speed for run in held_out.runs], axis=0)
-    histograms = _Histogram(2.0 * speed / BINS), _Histogram(travel / BINS)
-    kept = _Kept(n)
-    raw = filtered = _Sums.zero(len(thetas), n)
+    against_velocity = Histogram(2.0 / BINS * np.max([run.top_speed for run in held_out.runs], axis=0))
+    against_position = Histogram(1.0 / BINS * np.max([run.travel for run in held_out.runs], axis=0))
+    kept = KeptRows(len(names))
+    raw = filtered = _Sums.zero(len(thetas), len(names))
     by_run: dict[str, EffortScore] = {}
-    names = model.robot.joint_names
     for run in held_out.runs:
-        own = _Sums.zero(len(thetas), n)
-        for part in _stream(held_out, run, thetas, progress):
+        own = _Sums.zero(len(thetas), len(names))
+        for part in _gathered(_stream(held_out, run, thetas, progress)):
             raw = raw + part.raw
-            if part.y.shape[1]:
-                own = own + _Sums.of(part.y, part.predicted, part.scored)
-                residual = part.y - part.predicted[0]
-                histograms[0].add(part.v, residual, part.scored)
-                histograms[1].add(part.q, residual, part.scored)
-                kept.add((run.name, part.stretch), residual, part.scored)
+            q, v, y, *predicted = part.rows
+            scored = _scored(held_out, run.stretches[part.stretch], part.centre, v)
+            own = own + _Sums.of(y, np.stack(predicted), scored)
+            residual = y - predicted[0]
+            against_velocity.add(v, residual, scored)
+            against_position.add(q, residual, scored)
+            kept.add((run.name, part.stretch), residual, scored)
         filtered = filtered + own
         by_run[run.name] = own.score(0, names, held_out.mask)
     if not filtered.rows.any():
         raise DataError(
             f"{', '.join(by_run)}: no rows are left to score after filtering, decimation and the rest mask. "
-            "Check that the log holds motion, and as fast a motion as the fit's mask asks for."
+            "Check that the log holds motion, as fast as the mask of the fit asks for."
         )
     speeds = ", ".join(f"{x:.4g}" for x in held_out.rest_speeds)
-    every = f"every sample, effort unfiltered, where |v_j| >= [{speeds}] rad/s or m/s"
+    every = f"every sample of joint j, effort unfiltered, where |v_j| >= [{speeds}] rad/s or m/s"
     fitted = {record.sha256 for record in result.runs if record.role == "identify" and record.sha256}
     return Validation(
         robot=result.robot,
@@ -147,61 +135,74 @@ def validate(
         nominal_raw=None if nominal is None else raw.score(1, names, every),
         by_run=by_run,
         whiteness={name: whiteness(*kept.series(j)) for j, name in enumerate(names)},
-        against_velocity=dict(zip(names, histograms[0].bins(), strict=True)),
-        against_position=dict(zip(names, histograms[1].bins(), strict=True)),
+        against_velocity=dict(zip(names, against_velocity.bins(), strict=True)),
+        against_position=dict(zip(names, against_position.bins(), strict=True)),
         seen=tuple(run.name for run in held_out.runs if run.sha256 in fitted),
     )
 
 
 class _Part(NamedTuple):
-    """Sums over some samples and the filtered rows they finished: q, v, y (n, m), predicted (k, n, m), scored (n, m)."""
+    """Sums over raw samples of a stretch, and the filtered rows they finished.
+
+    centre (m,): sample of the stretch each row stands for; rows (3 + k, n, m): q, v, y and k predictions.
+    """
 
     stretch: int
     raw: _Sums
-    q: Array
-    v: Array
-    y: Array
-    predicted: Array
-    scored: NDArray[np.bool_]
+    centre: NDArray[np.int64]
+    rows: Array
 
 
 def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: Progress | None) -> Iterator[_Part]:
-    """Measured and predicted effort of one run, rows as `stream_rows` makes them, in batches."""
+    """Measured and predicted effort of one run, tile by tile; its filtered rows are those of `stream_rows`."""
     model, decimator = problem.model, problem.decimator(run)
-    n, count = model.robot.dof, len(thetas)
-    moves = np.ones((n, 1), bool)
-    moves[list(problem.still)] = False
-    rest = problem.rest_speeds[:, None]
-    seen = 0
+    n, seen = model.robot.dof, 0
     for index, pieces in groupby(_tiles(run), key=attrgetter("stretch")):
         stretch = run.stretches[index]
         stream = DecimationStream(decimator)
-        raw = _Sums.zero(count, n)
-        held: list[tuple[NDArray[np.int64], Array]] = [(np.zeros(0, np.int64), np.zeros(((3 + count) * n, 0)))]
-
-        def part(raw: _Sums, held: list[tuple[NDArray[np.int64], Array]], stretch=stretch, index=index) -> _Part:
-            centre = np.concatenate([number for number, _ in held]) * decimator.factor + decimator.half
-            centre = centre + stretch.clean[0]
-            q, v, y, *predicted = np.split(np.concatenate([rows for _, rows in held], axis=1), 3 + count)
-            inside = (centre >= stretch.window[0]) & (centre < stretch.window[1])
-            return _Part(index, raw, q, v, y, np.stack(predicted), inside & moves & (np.abs(v) >= rest))
-
         for piece in pieces:
             predicted = np.stack([model.torque(piece.q, piece.v, piece.a, theta) for theta in thetas])
             sample = piece.first + np.arange(piece.q.shape[1])
-            inside = (sample >= stretch.window[0]) & (sample < stretch.window[1])
-            raw = raw + _Sums.of(piece.effort, predicted, inside & moves & (np.abs(piece.v) >= rest))
-            for first, rows in stream.push(np.concatenate([piece.q, piece.v, piece.effort, *predicted])):
-                held.append((first + np.arange(rows.shape[1]), rows))
-            if sum(len(number) for number, _ in held) >= _BATCH:
-                yield part(raw, held)
-                raw, held = _Sums.zero(count, n), held[:1]
+            raw = _Sums.of(piece.effort, predicted, _scored(problem, stretch, sample, piece.v))
+            tile = np.concatenate([piece.q, piece.v, piece.effort, *predicted])
+            centre, rows = np.zeros(0, np.int64), tile[:, :0]
+            for first, rows in stream.push(tile):
+                number = first + np.arange(rows.shape[1])
+                centre = stretch.clean[0] + number * decimator.factor + decimator.half
+            yield _Part(index, raw, centre, rows.reshape(3 + len(thetas), n, rows.shape[1]))
             seen += piece.q.shape[1]
             if progress is not None:
                 progress(run.name, seen, run.count)
-        yield part(raw, held)
     if progress is not None:
         progress(run.name, run.count, run.count)
+
+
+def _scored(problem: Problem, stretch: Stretch, sample: NDArray[np.int64], v: Array) -> NDArray[np.bool_]:
+    """(n, m): samples inside the window of their stretch at which the joint moves."""
+    moving = np.abs(v) >= problem.rest_speeds[:, None]
+    moving[list(problem.still)] = False
+    return moving & (sample >= stretch.window[0]) & (sample < stretch.window[1])
+
+
+def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:
+    """Parts of one stretch joined until they hold a batch of rows."""
+    for index, group in groupby(parts, key=attrgetter("stretch")):
+        held: list[_Part] = []
+        for part in group:
+            held.append(part)
+            if sum(len(each.centre) for each in held) >= _BATCH:
+                yield _joined(index, held)
+                held = []
+        if held:
+            yield _joined(index, held)
+
+
+def _joined(stretch: int, parts: Sequence[_Part]) -> _Part:
+    raw = parts[0].raw
+    for part in parts[1:]:
+        raw = raw + part.raw
+    centre = np.concatenate([part.centre for part in parts])
+    return _Part(stretch, raw, centre, np.concatenate([part.rows for part in parts], axis=2))
 
 
 def _tiles(run: Samples) -> Iterator[Piece]:
@@ -240,16 +241,21 @@ class _Sums:
         return _Sums(rows, self.mean + step * share, spread, self.errors + other.errors)
 
     def score(self, prediction: int, names: Sequence[str], mask: str) -> EffortScore:
-        def pooled(x: Array) -> Array:
-            return np.append(x, x.sum())
-
-        error, rows = pooled(self.errors[prediction]), pooled(self.rows)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            relative = np.sqrt(error / pooled(self.spread + self.rows * self.mean**2))
-            rmse, r2 = np.sqrt(error / rows), 1.0 - error / pooled(self.spread)
         keys = (*names, TOTAL)
-        tables = (dict(zip(keys, x.tolist(), strict=True)) for x in (relative, rmse, r2, rows))
-        return EffortScore(*tables, mask)
+
+        def table(x: Array) -> dict[str, float]:
+            return dict(zip(keys, x.tolist(), strict=True))
+
+        error, spread = _with_sum(self.errors[prediction]), _with_sum(self.spread)
+        rows, size = _with_sum(self.rows), _with_sum(self.spread + self.rows * self.mean**2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            relative, rmse, r2 = np.sqrt(error / size), np.sqrt(error / rows), 1.0 - error / spread
+        counts = dict(zip(keys, (int(x) for x in rows), strict=True))
+        return EffortScore(table(relative), table(rmse), table(r2), counts, mask)
+
+
+def _with_sum(x: Array | NDArray[np.int64]) -> Array:
+    return np.append(x, x.sum()).astype(float)
 
 
 def _share(score: EffortScore) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,8 @@ from steelyard.parameters import Array
 WHITENESS_ROWS, LONGEST_LAG, COUNTED_LAGS = 16384, 200, 40
 
 
-class Bin(NamedTuple):
+@dataclass(frozen=True)
+class Bin:
     """Residual y − ŷ of the rows around one speed [rad/s | m/s] or position [rad | m]: mean and deviation [N·m | N]."""
 
     centre: float
@@ -96,7 +96,8 @@ class KeptRows:
     def __init__(self, joints: int) -> None:
         self.residual = [np.zeros((joints, 0))]
         self.scored = [np.zeros((joints, 0), bool)]
-        self.room, self.place = WHITENESS_ROWS, None
+        self.room = WHITENESS_ROWS
+        self.place: tuple[str, int] | None = None
 
     def add(self, place: tuple[str, int], residual: Array, scored: NDArray[np.bool_]) -> None:
         if self.room <= 0:

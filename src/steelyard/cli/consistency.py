@@ -1,0 +1,193 @@
+"""Command about physics: `consistency`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from steelyard.cli.console import JsonFlag, app, number, people
+from steelyard.consistency import (
+    Consistency,
+    LinkVerdict,
+    MassMatrixFloor,
+    judge,
+    judge_bodies,
+    mass_matrix_floor,
+    negative_drive,
+    robot_bodies,
+)
+from steelyard.errors import RobotError
+from steelyard.feasibility import CERTIFIED, Constraints, Feasibility, nearest_feasible, scatter
+from steelyard.findings import Finding
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.identification import Identification
+from steelyard.model import Model
+from steelyard.results import read_result, text
+from steelyard.terms import DEFAULT_TERMS, named_terms
+
+INCONSISTENT = 1
+SCHEMA = "steelyard.consistency/1"
+
+
+@app.command()
+def consistency(
+    source: Annotated[str, typer.Argument(help="A run folder or result.json, a built-in robot or a robot file.")],
+    tolerance: Annotated[float, typer.Option(help="How far an inertia may miss, kg.m2.")] = 0.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Can it exist? Judge a robot's links, or whether a result's base values are possible; exit code 1 if not."""
+    if _is_result(source):
+        document = _result_document(read_result(source), tolerance)
+    else:
+        document = _robot_document(source, tolerance)
+    if as_json:
+        print(text(document))
+    if not document["consistent"]:
+        raise typer.Exit(INCONSISTENT)
+
+
+def _is_result(source: str) -> bool:
+    """Run folders and JSON; a built-in robot wins over a folder of its name, as everywhere."""
+    return source not in builtin_robots() and (Path(source).is_dir() or Path(source).suffix == ".json")
+
+
+def _result_document(result: Identification, tolerance: float) -> dict[str, Any]:
+    layout = result.base.layout
+    answer = nearest_feasible(
+        result.base,
+        result.value,
+        scatter(result.std, result.covariance_classical),
+        constraints=Constraints(tolerance=tolerance),
+    )
+    # the set lies on the boundary as a rule, and the solver's last digits with it
+    verdict = judge(layout, answer.theta, tolerance + CERTIFIED)
+    unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
+    _show_feasibility(result, answer)
+    _show_links("Nearest feasible standard set", verdict.links)
+    _show_findings(answer.findings)
+    return {
+        "schema": SCHEMA,
+        "kind": "result",
+        "robot": result.robot,
+        "consistent": answer.possible,
+        "tolerance": tolerance,
+        "prior": "nominal" if layout.nominal is not None else "none",
+        "unknown": unknown,
+        "feasibility": {
+            "possible": answer.possible,
+            "distance_sigma": answer.distance_sigma,
+            "worst": None if answer.worst is None else {"name": answer.worst[0], "sigma": answer.worst[1]},
+            "prior_distance": answer.prior_distance,
+            "violation": answer.violation,
+            "status": answer.status,
+            "iterations": answer.iterations,
+            "smallest": answer.smallest,
+            "base_values": dict(zip(result.base.names, answer.base_values.tolist(), strict=True)),
+            "theta": dict(zip(layout.names, answer.theta.tolist(), strict=True)),
+        },
+        "links": [_link_document(link) for link in verdict.links],
+        "mass_matrix": None,
+        "findings": [asdict(finding) for finding in answer.findings],
+    }
+
+
+def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
+    robot = read_robot(source)
+    bodies, unknown = robot_bodies(robot)
+    if not bodies:
+        raise RobotError(f"Robot '{robot.name}' gives no inertias: there is nothing to judge.")
+    model = Model(robot, named_terms(robot.terms if robot.terms is not None else DEFAULT_TERMS))
+    theta = model.layout.nominal
+    negative = () if theta is None else negative_drive(model.layout, theta)
+    floor = None if theta is None else mass_matrix_floor(model, theta)
+    verdict = judge_bodies(bodies, tolerance, negative)
+    findings = (*verdict.findings, *(() if floor is None else floor.findings))
+    _show_links(robot.name, verdict.links)
+    _show_verdict(verdict, floor, unknown)
+    _show_findings(findings)
+    return {
+        "schema": SCHEMA,
+        "kind": "robot",
+        "robot": robot.name,
+        "consistent": verdict.consistent,
+        "tolerance": tolerance,
+        "unknown": list(unknown),
+        "feasibility": None,
+        "links": [_link_document(link) for link in verdict.links],
+        "mass_matrix": None if floor is None else asdict(floor),
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _link_document(link: LinkVerdict) -> dict[str, Any]:
+    """A body as JSON; null for a tolerance that does not exist and for a pivot of −inf."""
+
+    def plain(values: Sequence[float]) -> list[float | None]:
+        return [x if np.isfinite(x) else None for x in values]
+
+    return {
+        "name": link.name,
+        "verdict": link.verdict,
+        "passes": link.passes,
+        "positive_definite": link.positive_definite,
+        "mass": link.mass,
+        "com": link.com,
+        "eigenvalues": link.eigenvalues,
+        "pivots": plain(link.pivots),
+        "minors": link.minors,
+        "second_moments": link.second_moments,
+        "pseudo_inertia_smallest": link.pseudo_smallest,
+        "needed_tolerance": dict(zip(link.needed._fields, plain(link.needed), strict=True)),
+    }
+
+
+# --- For people -------------------------------------------------------------------------------------------------------
+
+
+def _show_links(title: str, links: Sequence[LinkVerdict]) -> None:
+    table = Table("body", "mass", "eigenvalues of J", "pivots", "Σ_c smallest", "needs", "verdict", title=escape(title))
+    for link in links:
+        needs = number(max(link.needed.eigenvalues, link.needed.pseudo_inertia))
+        colour = "green" if link.passes else "bold red"
+        table.add_row(
+            escape(link.name),
+            number(link.mass),
+            " ".join(map(number, link.eigenvalues)),
+            " ".join(map(number, link.pivots)),
+            number(link.second_moments[0]),
+            needs,
+            f"[{colour}]{link.verdict}[/]",
+        )
+    people.print(table)
+
+
+def _show_verdict(verdict: Consistency, floor: MassMatrixFloor | None, unknown: Sequence[str]) -> None:
+    lines = [str(verdict)]
+    if floor is not None:
+        lines.append(f"Smallest eigenvalue of M(q) over {floor.count} random q: {number(floor.smallest)}")
+    if unknown:
+        lines.append(f"Without inertia in the file: {', '.join(unknown)}")
+    people.print(escape("\n".join(lines)), highlight=False)
+
+
+def _show_feasibility(result: Identification, answer: Feasibility) -> None:
+    prior = "minimum norm" if result.base.layout.nominal is None else "nominal values"
+    said = (
+        f"These base values of {result.robot} are possible"
+        if answer.possible
+        else f"These base values of {result.robot} are not possible: {number(answer.distance_sigma)} σ away"
+    )
+    people.print(f"[bold]{escape(said)}[/] (prior: {prior}).", highlight=False)
+
+
+def _show_findings(findings: Sequence[Finding]) -> None:
+    colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
+    for finding in findings:
+        people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)

@@ -1,0 +1,286 @@
+"""Commands that judge: `validate`, `crossvalidate` and `compare`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from steelyard.base_parameters import base_parameters
+from steelyard.channels import resolve
+from steelyard.cli.console import JsonFlag, app, number, people, percent, progress_bar
+from steelyard.errors import DataError, ProjectError, SteelyardError
+from steelyard.formats.logs import read_recording
+from steelyard.formats.robots import builtin_robots
+from steelyard.identification import Identification
+from steelyard.observe import observe
+from steelyard.project import Numbers, Project, ProjectSpec, RunSpec, read_project
+from steelyard.results import read_document, read_result, record, result_file, text
+from steelyard.robot import Robot
+from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
+
+DIFFERS = 1
+
+
+@app.command(name="validate")
+def validate_logs(
+    result: Annotated[Path, typer.Argument(help="A run folder or its result.json.")],
+    logs: Annotated[list[Path], typer.Argument(help="Logs the fit has not seen, with the columns of its project.")],
+    fail_above: Annotated[
+        float | None, typer.Option(help="Exit with 1 if the total relative error exceeds this fraction, e.g. 0.05.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score a result on other logs, beside the nominal model."""
+    if fail_above is not None and not 0.0 < fail_above < float("inf"):
+        raise ProjectError(f"--fail-above takes a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
+    data = read_document(result)
+    found = read_result(result)
+    project = _project(data, result_file(result), found, logs)
+    model = project.model()
+    _check_columns(project, model.robot)
+    with progress_bar() as progress:
+        runs = project.samples(model.robot, "validate")
+        judged = validate(found, project.problem(model, runs), runs, progress)
+    total = judged.relative_error["total"]
+    failed = fail_above is not None and not total <= fail_above
+    if as_json:
+        verdict = {"verdict": judged.verdict, "fail_above": fail_above, "failed": failed}
+        logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
+        print(text(record("steelyard.validation/1", judged, logs=logs_read, **verdict)))
+    _show_validation(judged)
+    if failed:
+        people.print(f"[bold red]Relative error {percent(total)} is above {percent(fail_above or 0.0)}.[/]")
+        raise typer.Exit(DIFFERS)
+
+
+@app.command()
+def crossvalidate(
+    project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
+    folds: Annotated[str, typer.Option(help="About so many stretches of time, or 'runs' to leave one run out.")] = "10",
+    as_json: JsonFlag = False,
+) -> None:
+    """Score every row of a project by parameters fitted without it."""
+    chosen = _folds(folds)
+    described = read_project(project)
+    model = described.model()
+    problem = described.problem(model, described.samples(model.robot, "identify"))
+    with progress_bar() as progress:
+        information = observe(problem, progress=progress)
+    judged = cross_validate(base_parameters(model), information, described.estimator(), chosen, problem.mask)
+    if as_json:
+        print(text(record("steelyard.crossvalidation/1", judged, robot=model.robot.name, verdict=judged.verdict)))
+    _show_cross_validation(judged)
+
+
+@app.command(name="compare")
+def compare_results(
+    results: Annotated[list[Path], typer.Argument(help="Two run folders (before, after), or more to tabulate.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Put results side by side; of two, say whether the robot has changed (exit code 1 if it has)."""
+    if len(results) < 2:
+        raise ProjectError("compare takes two results or more: BEFORE AFTER, each a run folder or its result.json.")
+    found = [read_result(path) for path in results]
+    tests = [compare(found[0], other) for other in found[1:]]
+    integrity = tests[0] if len(found) == 2 else None
+    if as_json:
+        print(text(_comparison_document(results, found, integrity)))
+    _show_results(results, found)
+    if integrity is not None:
+        _show_integrity(integrity)
+        if integrity.changed:
+            raise typer.Exit(DIFFERS)
+
+
+def _folds(asked: str) -> int | Literal["runs"]:
+    if asked == "runs":
+        return "runs"
+    if not asked.isdecimal() or int(asked) < 2:
+        raise ProjectError(f"--folds takes 'runs' or a whole number from 2, not '{asked}'.")
+    return int(asked)
+
+
+# --- The project behind a result --------------------------------------------------------------------------------------
+
+
+def _project(data: Mapping[str, Any], file: Path, found: Identification, logs: Sequence[Path]) -> Project:
+    """The project a result came from, with the logs to validate as its runs and the mask of the fit in rad/s or m/s."""
+    if data.get("project") is None:
+        raise SteelyardError(
+            f"'{file}' was written without a project, so its channel map is not known. "
+            "Use `validate` from Python, or identify again from a project file."
+        )
+    try:
+        spec = msgspec.convert(data["project"], ProjectSpec)
+    except msgspec.ValidationError as error:
+        raise SteelyardError(f"The project in '{file}' cannot be read: {error}. Run identify again.") from None
+    twice = len({log.name for log in logs}) < len(logs)
+    # a delimiter the project had to state is that of its logger, and so of these logs
+    stated = {run.delimiter for run in spec.run}
+    delimiter = stated.pop() if len(stated) == 1 else None
+    runs = [
+        RunSpec(str(log.resolve()), "validate", name=str(log) if twice else log.name, delimiter=delimiter)
+        for log in logs
+    ]
+    prepared = msgspec.structs.replace(spec.prepare, rest=_rest_speeds(data, spec, found))
+    folder = _project_folder(data, file, spec.robot)
+    return Project(msgspec.structs.replace(spec, run=runs, prepare=prepared), folder / "project.toml")
+
+
+def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identification) -> Numbers:
+    """Speeds of the fit's mask; a fraction was one of the *fitted* runs' top speeds, which the result has written down.
+
+    Until results hold them as numbers (`rest_speeds`) they are read from the mask in words, to four digits.
+    """
+    if not isinstance(spec.prepare.rest, int | float):
+        return spec.prepare.rest
+    if data.get("rest_speeds") is not None:
+        return [float(x) for x in data["rest_speeds"]]
+    listed = re.search(r"\[([^\]]*)\]", found.relative_error.mask)
+    if listed is None:
+        raise SteelyardError("The result does not say at which speeds rows were masked. Run identify again.")
+    return [float(x) for x in listed.group(1).split(",")]
+
+
+def _project_folder(data: Mapping[str, Any], file: Path, robot: str) -> Path:
+    """Where the project's paths start: as the result says, else beside the run folder, else the current folder."""
+    beside = file.resolve().parent
+    places = [beside / data["project_folder"]] if data.get("project_folder") else []
+    places += [beside.parent, Path.cwd()]
+    if robot in builtin_robots():
+        return places[0]
+    for place in places:
+        if (place / robot).is_file():
+            return place
+    looked = "', '".join(str(place / robot) for place in places)
+    raise ProjectError(
+        f"The robot file '{robot}' of this result was not found: looked for '{looked}'. "
+        "Run the command in the folder of its project file."
+    )
+
+
+def _check_columns(project: Project, robot: Robot) -> None:
+    """Every column the channel map needs is in every log, or an error names all that are missing."""
+    needed = resolve(project.spec.channels.channel_map(), robot).columns
+    for run in project.spec.run:
+        recording = read_recording(run.log, run.delimiter)
+        missing = [name for name in needed if name not in recording.columns]
+        if missing:
+            shown = ", ".join(recording.columns[:20]) + (", …" if len(recording.columns) > 20 else "")
+            raise DataError(
+                f"'{run.name}' lacks the columns {', '.join(missing)}, which the result's project maps to robot "
+                f"'{robot.name}'. It has: {shown}. Is it a log of another robot or logger?"
+            )
+
+
+# --- Shown to people --------------------------------------------------------------------------------------------------
+
+
+def _show_validation(judged: Validation) -> None:
+    table = Table("joint", "relative error", "nominal", "RMSE", "R²", "rows", "raw effort", "nominal", "correlation")
+    fit, raw = judged.filtered, judged.raw
+    for key in fit.relative_error:
+        white = judged.whiteness.get(key)
+        table.add_row(
+            key,
+            percent(fit.relative_error[key]),
+            "—" if judged.nominal_filtered is None else percent(judged.nominal_filtered.relative_error[key]),
+            number(fit.rmse[key]),
+            number(fit.r2[key]),
+            str(fit.rows[key]),
+            percent(raw.relative_error[key]),
+            "—" if judged.nominal_raw is None else percent(judged.nominal_raw.relative_error[key]),
+            "" if white is None else f"{number(white.correlation_rows)} rows, {percent(white.outside)} of lags",
+        )
+    people.print(table)
+    if len(judged.by_run) > 1:
+        runs = Table("run", "relative error", "R²", "rows")
+        for name, one in judged.by_run.items():
+            runs.add_row(name, percent(one.relative_error["total"]), number(one.r2["total"]), str(one.rows["total"]))
+        people.print(runs)
+    people.print(f"Scored: {fit.mask}\nRaw: {raw.mask}", highlight=False)
+    if judged.seen:
+        people.print(
+            f"[yellow]warning: {escape(', '.join(judged.seen))} also went into the fit: this is no unseen motion[/]",
+            highlight=False,
+        )
+    people.print(f"[bold]{escape(judged.verdict)}[/]", highlight=False)
+
+
+def _show_cross_validation(judged: CrossValidation) -> None:
+    joints = list(judged.pooled.joints)
+    table = Table(Column("fold", overflow="fold"), "total", *joints, "rows")
+    for name, one in [*((fold.name, fold.score) for fold in judged.folds), ("all folds", judged.pooled)]:
+        table.add_row(name, percent(one.total), *(percent(one.joints[j]) for j in joints), str(sum(one.rows.values())))
+    people.print(table)
+    for fold in judged.folds:
+        if fold.not_excited:
+            people.print(
+                f"[yellow]warning: without {escape(fold.name)} nothing shows {', '.join(fold.not_excited)}[/]",
+                highlight=False,
+            )
+    people.print(f"Scored: {judged.pooled.mask}", highlight=False)
+    people.print(f"[bold]{escape(judged.verdict)}[/]", highlight=False)
+
+
+def _comparison_document(
+    paths: Sequence[Path], found: Sequence[Identification], integrity: Comparison | None
+) -> dict[str, Any]:
+    results = [
+        {"path": str(path), "estimator": x.estimator, "clusters": x.clusters, "relative_error": x.relative_error.total}
+        for path, x in zip(paths, found, strict=True)
+    ]
+    parameters = [
+        {"name": name, "unit": unit, "values": [value for value, _ in pairs], "std": [std for _, std in pairs]}
+        for name, unit, pairs in _side_by_side(found)
+    ]
+    tested = None if integrity is None else {**asdict(integrity), "verdict": integrity.verdict}
+    table = {"robot": found[0].robot, "results": results, "parameters": parameters, "integrity": tested}
+    return record("steelyard.comparison/1", table)
+
+
+def _side_by_side(found: Sequence[Identification]) -> list[tuple[str, str, list[tuple[float, float]]]]:
+    """Every base parameter of any result: name, unit, and (value, σ) in each, NaN where it has none."""
+    units = {name: unit for one in found for name, unit in zip(one.base.names, one.base.units, strict=True)}
+    tables = [
+        {name: pair for name, *pair in zip(x.base.names, x.value.tolist(), x.std.tolist(), strict=True)} for x in found
+    ]
+    unknown = [np.nan, np.nan]
+    return [(name, unit, [(*table.get(name, unknown),) for table in tables]) for name, unit in units.items()]
+
+
+def _show_results(paths: Sequence[Path], found: Sequence[Identification]) -> None:
+    table = Table(
+        "parameter", *(escape(f"{path} ({one.estimator})") for path, one in zip(paths, found, strict=True)), "unit"
+    )
+    for name, unit, pairs in _side_by_side(found):
+        table.add_row(name, *(f"{number(value)} ± {number(std)}" for value, std in pairs), unit)
+    people.print(table)
+
+
+def _show_integrity(tested: Comparison) -> None:
+    if tested.changed:
+        table = Table("changed", "difference", "± σ", "t", "p", "p (Holm)", "unit")
+        for one in sorted(tested.changes, key=attrgetter("p_holm")):
+            if one.name in tested.changed:
+                numbers = (one.difference, one.std, one.t, one.p, one.p_holm)
+                table.add_row(one.name, *map(number, numbers), one.unit)
+        people.print(table)
+    for label, names in (("before", tested.only_before), ("after", tested.only_after)):
+        if names:
+            people.print(f"only in the result {label}: {', '.join(names)}", highlight=False)
+    if tested.untested:
+        people.print(f"not compared (no value or error bar): {', '.join(tested.untested)}", highlight=False)
+    if not np.isfinite(tested.freedom):
+        people.print("[yellow]warning: too few blocks of time; classical error bars give false alarms[/]")
+    people.print(f"[bold]{escape(tested.verdict)}[/]", highlight=False)
