@@ -23,6 +23,7 @@ QUALITIES = {
     "fair": "σ below 50% of the value",
     "weak": "σ above 50% of the value: near zero, or hardly shown by this motion",
     "no error bar": "known from a single block of time only",
+    "cancelled": "not essential: held at zero",
     "not excited": "this motion says nothing about it on its own",
 }
 
@@ -118,7 +119,7 @@ def parameter_rows(result: Identification) -> tuple[ParameterRow, ...]:
                 relative=numerals.share(relative),
                 relative_key=_key(relative),
                 bar=bar_length(relative),
-                quality=quality(value, relative),
+                quality="cancelled" if name in result.cancelled else quality(value, relative),
                 unit=numerals.unit(result.base.units[k]),
                 nominal=numerals.given(nominal[k]),
                 nominal_key=_key(nominal[k]),
