@@ -313,7 +313,10 @@ def test_json_is_one_object_and_the_file_says_the_same(steelyard: Run, project: 
 def test_a_second_run_replaces_the_first(steelyard: Run, project: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert steelyard("identify", project, "--out", out).code == 0
-    (out / "left over.txt").write_text("from the first run")
+    (out / "notes.txt").write_text("mine")
+    assert steelyard("identify", project, "--out", out, "--estimator", "ls").code == 2
+    assert listing(out) == ["notes.txt", "report.html", "result.json"]
+    (out / "notes.txt").unlink()
     assert steelyard("identify", project, "--out", out, "--estimator", "ls").code == 0
     assert listing(out) == ["report.html", "result.json"]
     assert read_result(out).estimator == "ls"
@@ -354,7 +357,7 @@ def test_a_folder_of_other_things_is_left_alone(steelyard: Run, project: Path, t
     (out / "chapter1.tex").write_text("words")
     told = steelyard("identify", project, "--out", out)
     assert told.code == 2
-    assert f"'{out}' holds other files and is no run folder" in told.err
+    assert f"'{out}' holds other files (chapter1.tex), which would be lost" in told.err
     assert listing(out) == ["chapter1.tex"]
 
 
@@ -595,3 +598,42 @@ def test_a_joint_that_never_moves(
     values = {p["name"]: p["value"] for p in told.document["parameters"]}
     assert values["joint2.Fv"] is None
     assert values["joint1.Fv"] == pytest.approx(3.0, rel=0.2)
+
+
+# --- Nothing of the user's is lost ------------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_not_replaced(steelyard: Run, project: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    told = steelyard("identify", project, "--out", pipe)
+    assert told.code == 2
+    assert "is no folder" in told.err
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_a_link(steelyard: Run, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert steelyard("identify", project, "--out", tmp_path / "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert listing(tmp_path / "real") == ["report.html", "result.json"]
+
+
+def test_an_edited_demo_is_left_alone(steelyard: Run, tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    assert steelyard("demo", "planar2r", "--out", out).code == 0
+    assert steelyard("demo", "planar2r", "--out", out).code == 0
+    edited = (out / "project.toml").read_text("utf-8") + "# mine\n"
+    (out / "project.toml").write_text(edited, "utf-8")
+    told = steelyard("demo", "planar2r", "--out", out)
+    assert told.code == 2
+    assert "is not as the demo writes it" in told.err
+    assert (out / "project.toml").read_text("utf-8") == edited
+
+
+def test_brackets_in_names_are_no_markup(steelyard: Run, project: Path, tmp_path: Path) -> None:
+    out = tmp_path / "[bold]run[/x]"
+    told = steelyard("identify", project, "--out", out)
+    assert told.code == 0
+    assert f"Report: {out / 'report.html'}" in told.err

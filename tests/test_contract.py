@@ -254,7 +254,7 @@ POOR = {
     "constant": {"joint-still"},
     "short": {"not-excited", "few-blocks", "hangs-on-one-block", "weak-parameters", "correlated"},
     "very short": set(),
-    "one effort is silent": {"silent-effort"},
+    "one effort is silent": {"dead-effort"},
     "no effort at all": set(),
 }
 
@@ -291,7 +291,7 @@ def test_one_silent_effort_does_not_silence_the_others(estimator: Estimator) -> 
     """A column of zeros for one joint's effort must not be given all the weight."""
     result = identify(poor("one effort is silent"), estimator)
     assert result.relative_error.joints["joint1"] < 1e-6
-    assert "silent-effort" in codes(result.findings)
+    assert "dead-effort" in codes(result.findings)
 
 
 def test_too_short_a_log_is_told(estimator: Estimator) -> None:

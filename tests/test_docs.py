@@ -21,7 +21,16 @@ from steelyard.demo import demo
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import DELIMITED, PARQUET
 from steelyard.formats.tables import DhRow, MdhRow, Table
-from steelyard.project import ChannelsSpec, PrepareSpec, ProjectSpec, RunSpec, SignalSpec, TimeSpec, read_project
+from steelyard.project import (
+    ChannelsSpec,
+    EstimatorSpec,
+    PrepareSpec,
+    ProjectSpec,
+    RunSpec,
+    SignalSpec,
+    TimeSpec,
+    read_project,
+)
 from steelyard.terms import TERMS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +48,7 @@ PROGRAMS = [
 ]
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "## Top level": ProjectSpec,
+    "## [estimator]": EstimatorSpec,
     "## [prepare]": PrepareSpec,
     "## [channels]": ChannelsSpec,
     "### [channels] time": TimeSpec,

@@ -160,6 +160,15 @@ def test_a_run_too_short_for_a_row_gives_none_and_breaks_nothing() -> None:
     assert predict(problem, short, truth_of(model3())).measured.shape == (3, 0)
 
 
+def test_the_same_data_twice_is_refused() -> None:
+    log, robot = log_of(model3(), 3000), model3().robot
+    runs = [prepare(recording_of(log, name), robot, channels_of(robot), Preparation(cutoff_hz=20.0)) for name in "ab"]
+    with pytest.raises(DataError, match="Runs 'a' and 'b' are the same data"):
+        Problem(model3(), runs, **FILTERS)
+    with pytest.raises(DataError, match="Run 'b' is not unseen: it is the data of the fitted run 'a'"):
+        identify(Problem(model3(), runs[:1], **FILTERS), held_out=Problem(model3(), runs[1:], **FILTERS))
+
+
 # --- However the work is cut up ---------------------------------------------------------------------------------------
 
 
@@ -426,7 +435,7 @@ def test_a_still_joint_has_a_finding_and_no_rows() -> None:
 
 
 def test_nothing_left_is_an_error() -> None:
-    with pytest.raises(EstimationError, match="No rows are left after filtering, decimation and the rest mask"):
+    with pytest.raises(EstimationError, match="No rows are left of run1 after filtering, decimation and the rest mask"):
         observe(Problem(model3(), [run3()], rest=[1e3] * 3))
 
 

@@ -1,4 +1,4 @@
-"""The papers' structural numbers, as corrected in the digest: P0 (TX-40), P1 (planar 2R), P2 (KR270)."""
+"""The papers' numbers, as corrected in the digest: P0 (TX-40), P1 (planar 2R), P2 (KR270)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import numpy as np
 import pytest
 
 from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.errors import EstimationError
+from steelyard.estimators import WLS, Essential
+from steelyard.excitation import random_fourier, random_points
 from steelyard.formats.robots import read_robot
 from steelyard.formats.tables import read_table
+from steelyard.identify import identify
 from steelyard.model import Model
+from steelyard.observe import observe
 from steelyard.parameters import Array, Column
+from steelyard.problem import Problem
 from steelyard.robot import Robot
+from steelyard.samples import Samples
+from steelyard.standard import closest, closest_on_essential, minimum_norm
 from steelyard.terms import Entry, Motion, Term, named_terms
+from steelyard.trajectory import Trajectory, TrapezoidalAcceleration
 from trees import random_state
-
-DRIVE = ("Ia", "Fv", "Fc", "off", "Fvm", "Fcm")
-
-
-def long_name(short: str) -> str:
-    """`ZZ1` → `link1.ZZ`, `Fvm6` → `joint6.Fvm`."""
-    symbol, number = re.fullmatch(r"([A-Za-z]+)(\d)", short).groups()  # type: ignore[union-attr]
-    return f"{'joint' if symbol in DRIVE else 'link'}{number}.{symbol}"
+from tx40_table2 import distance, experiment, long_name, positive_links, rows, table2, tx40
 
 
 def parsed(text: str, masses: dict[str, Sequence[int]]) -> dict[str, dict[str, float]]:
@@ -141,6 +143,200 @@ def test_tx40_mass_matrix_of_the_nominal_values_is_positive_definite() -> None:
     assert nominal is not None
     q = random_state(np.random.default_rng(0), model.robot, 400).q
     assert np.linalg.eigvalsh(model.mass_matrix(q, nominal).transpose(2, 0, 1)).min() == pytest.approx(7e-3, abs=2e-4)
+
+
+# --- P0 §IV and §V: standard parameters -------------------------------------------------------------------------------
+
+
+def p0_motions() -> dict[str, Trajectory]:
+    robot = read_robot("tx40")
+    speed = np.array([joint.limits.velocity for joint in robot.joints])
+    points = random_points(robot, 11, np.random.default_rng(3))
+    return {
+        "points": TrapezoidalAcceleration(points, speed, np.full(6, 10.0)),
+        "fourier": random_fourier(robot, 5, 0.1, 10.0, np.random.default_rng(4)),
+    }
+
+
+P0_MOTIONS = p0_motions()
+
+
+def stacked_rows(model: Model, motion: Trajectory) -> tuple[Array, Array, Problem]:
+    """W (r, C) and noisy Y (r,) of a motion at 100 Hz, every row of it, and the same as a problem."""
+    q, v, a = motion.at(np.arange(0.0, motion.duration, 0.01))
+    w = model.regressor(q, v, a).transpose(0, 2, 1).reshape(-1, len(model.layout))
+    rng = np.random.default_rng(5)
+    y = w @ table2(model.layout).essential
+    y += 0.05 * np.sqrt(np.mean(y**2)) * rng.standard_normal(len(y))
+    run = Samples.from_arrays("run", model.robot.joint_names, 100.0, q, v, a, y.reshape(6, -1))
+    return w, y, Problem(model, [run], rest=0.0)
+
+
+def svd_solution(w: Array, y: Array, rank: int) -> Array:
+    """V₁ Σ₁⁻¹ U₁ᵀ y, literally."""
+    u, s, vt = np.linalg.svd(w, full_matrices=False)
+    assert s[rank - 1] > 1e-9 * s[0] > s[rank]
+    return vt[:rank].T @ (u[:, :rank].T @ y / s[:rank])
+
+
+@pytest.mark.parametrize("motion", P0_MOTIONS)
+def test_p0_eq_30_and_26_equal_the_closed_forms(motion: str) -> None:
+    """χ_ref + V₁ Σ₁⁻¹ U₁ᵀ (Y − W χ_ref) = χ_ref + B⁺ (χ_b − B χ_ref); the rank is 60, not 61."""
+    model = tx40()
+    base = base_parameters(model)
+    ref = table2(model.layout).ref
+    w, y, _ = stacked_rows(model, P0_MOTIONS[motion])
+    value = np.asarray(np.linalg.lstsq(w[:, list(base.kept)], y, rcond=None)[0], float)
+    literal = ref + svd_solution(w, y - w @ ref, 60)
+    assert np.abs(closest(base, value, ref) - literal).max() < 1e-10
+    assert np.abs(minimum_norm(base, value) - svd_solution(w, y, 60)).max() < 1e-10
+    # both have the base values they were made from, and (26) is the shorter
+    assert np.abs(base.map @ closest(base, value, ref) - value).max() < 1e-12
+    assert np.linalg.norm(minimum_norm(base, value)) < np.linalg.norm(closest(base, value, ref))
+
+
+def test_p0_eq_30_does_not_depend_on_the_trajectory() -> None:
+    """Given the base values, any motion leads to the same standard set."""
+    model = tx40()
+    base = base_parameters(model)
+    ref, _, truth = table2(model.layout)
+    found = []
+    for motion in P0_MOTIONS.values():
+        w, _, _ = stacked_rows(model, motion)
+        found.append(ref + svd_solution(w, w @ (truth - ref), 60))
+    assert np.abs(found[0] - found[1]).max() < 1e-10
+    assert np.abs(found[0] - closest(base, base.map @ truth, ref)).max() < 1e-10
+
+
+@pytest.mark.parametrize("motion", P0_MOTIONS)
+def test_p0_eq_32_equals_least_squares_on_the_essential_columns(motion: str) -> None:
+    """(31)–(33) by the SVD of W diag(χ_e), whose weights cancel; the reference stays as it is elsewhere."""
+    model = tx40()
+    ref = table2(model.layout).ref
+    w, y, problem = stacked_rows(model, P0_MOTIONS[motion])
+    information = observe(problem)
+    result = identify(problem, Essential(), information)
+    base, kept = result.base, [name for name in result.base.names if name not in result.cancelled]
+    weighted = np.where(np.isin(base.names, kept), result.value, 0.0)
+    essential = np.zeros(len(ref))
+    essential[list(base.kept)] = weighted
+    literal = ref + essential * svd_solution(w * essential, y - w @ ref, len(kept))
+    found = closest_on_essential(information, base, kept, ref, np.ones(6))
+    columns = [model.layout.index(name) for name in kept]
+    assert np.linalg.norm(found - literal) < 1e-10 * np.linalg.norm(literal)
+    assert np.abs((found - literal)[columns] / literal[columns]).max() < 1e-8
+    others = np.setdiff1d(np.arange(len(ref)), columns)
+    assert np.array_equal(found[others], ref[others])
+    # with the weights of the estimator, it is what identify hands out
+    assert result.standard is not None
+    assert np.array_equal(np.flatnonzero(result.standard != ref), np.sort(columns))
+    assert "eq. 32" in result.standard_rule
+
+
+def test_p0_widths_change_which_parameter_gives_way() -> None:
+    """A narrow width freezes a parameter, at the same base values; equal widths are no widths."""
+    model = tx40()
+    base = base_parameters(model)
+    ref, _, truth = table2(model.layout)
+    value = base.map @ truth
+    plain = closest(base, value, ref)
+    assert np.allclose(closest(base, value, ref, np.full(86, 7.0)), plain, rtol=0, atol=1e-12)
+    width = np.ones(86)
+    k = model.layout.index("link3.M")
+    width[k] = 1e-6
+    stiff = closest(base, value, ref, width)
+    assert abs(stiff[k] - ref[k]) < 1e-9 < abs(plain[k] - ref[k])
+    assert np.abs(base.map @ stiff - value).max() < 1e-10
+
+
+def test_p0_standard_solutions_refuse_what_they_cannot_use() -> None:
+    model = tx40()
+    base = base_parameters(model)
+    ref, _, truth = table2(model.layout)
+    value = base.map @ truth
+    with pytest.raises(EstimationError, match="86 positive numbers"):
+        closest(base, value, ref, np.ones(60))
+    with pytest.raises(EstimationError, match="86 positive numbers"):
+        closest(base, value, ref, np.zeros(86))
+    value[2] = np.nan
+    with pytest.raises(EstimationError, match=rf"without a value .*: {base.names[2]}\."):
+        minimum_norm(base, value)
+    information = observe(stacked_rows(model, P0_MOTIONS["points"])[2])
+    for essential, said in ((["link9.M"], "link9.M"), (["link6.M"], "link6.M"), ([], "none")):
+        with pytest.raises(EstimationError, match=f"{said} given"):
+            closest_on_essential(information, base, essential, ref, np.ones(6))
+
+
+def test_p0_table_2_norms() -> None:
+    layout = tx40().layout
+    ref, raw, essential = table2(layout)
+    assert layout.nominal is not None
+    assert np.array_equal(ref, layout.nominal)
+    assert len(rows()) == 76
+    assert np.linalg.norm(ref) == pytest.approx(17.2429, abs=5e-5)
+    assert distance(raw, ref) == pytest.approx(0.15915, abs=5e-6)
+    assert distance(essential, ref) == pytest.approx(0.04159, abs=5e-6)
+    assert np.count_nonzero(essential != ref) == 31
+
+
+def test_p0_table_2_column_0b_holds_base_values_over_cad_values() -> None:
+    """As a standard set it counts the regrouped inertias twice; as base values, (30) is at 0.0691 and not at 0.1591."""
+    model = tx40()
+    base = base_parameters(model)
+    ref, raw, _ = table2(model.layout)
+    frozen = set(range(86)) - set(base.kept)
+    assert np.array_equal(raw[sorted(frozen)], ref[sorted(frozen)])
+    value = raw[list(base.kept)]
+    assert distance(closest(base, value, ref), ref) == pytest.approx(0.0691, abs=5e-5)
+
+
+# B χ^0b is twice too large; B χ^0e and the raw χ^0b agree with the least squares of P4 on the same robot
+P0_IN_BASE = {  # B χ^0b, raw χ^0b, B χ^0e, P4
+    "link1.ZZ": (2.19, 1.24, 1.268, 1.25),
+    "link2.XX": (-1.01, -0.471, -0.512, -0.48),
+    "link2.XZ": (-0.28, -0.149, -0.170, -0.15),
+    "link2.ZZ": (2.04, 1.08, 1.089, 1.09),
+    "link2.MX": (4.14, 2.14, 2.10, 2.18),
+    "link3.XX": (None, 0.130, 0.136, 0.14),
+    "link3.ZZ": (None, 0.108, 0.131, 0.12),
+    "link3.MY": (None, -0.631, -0.618, -0.59),
+}
+
+
+@pytest.mark.parametrize("name", P0_IN_BASE)
+def test_p0_table_2_in_base_parameters(name: str) -> None:
+    model = tx40()
+    base = base_parameters(model)
+    _, raw, essential = table2(model.layout)
+    doubled, written, genuine, other_paper = P0_IN_BASE[name]
+    k = base.names.index(name)
+    if doubled is not None:
+        assert (base.map @ raw)[k] == pytest.approx(doubled, abs=6e-3)
+        assert abs((base.map @ raw)[k] / other_paper) > 1.6
+    assert raw[base.kept[k]] == written
+    assert (base.map @ essential)[k] == pytest.approx(genuine, abs=6e-4 if genuine != 2.10 else 6e-3)
+    assert (base.map @ essential)[k] == pytest.approx(other_paper, rel=0.14)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p0_experiment_simulated(seed: int) -> None:
+    """Truth χ^0e, prior χ_ref, 5 % noise: the paper's counts and distances (n_e = 31, 0.0416, |ε| ≥ 0.04) come back."""
+    model = tx40()
+    ref, _, truth = table2(model.layout)
+    problem = experiment(model, truth, seed)
+    information = observe(problem)
+    essential = identify(problem, Essential(ratio=30.0), information)
+    full = identify(problem, WLS(), information)
+    assert 0.045 < essential.relative_error.total < 0.055
+    assert 0.045 < full.relative_error.total < essential.relative_error.total
+    assert 26 <= len(full.base) - len(essential.cancelled) <= 34
+    assert essential.standard is not None
+    assert 0.03 < distance(essential.standard, ref) < 0.05
+    near = closest(full.base, full.value, ref)
+    assert positive_links(model.layout, essential.standard) >= positive_links(model.layout, near)
+    assert positive_links(model.layout, near, 0.04) == 5
+    strict = identify(problem, Essential(ratio=10.0), information)
+    assert 17 <= len(full.base) - len(strict.cancelled) <= 23
 
 
 # --- P1: planar 2R ----------------------------------------------------------------------------------------------------

@@ -405,3 +405,40 @@ def test_samples_from_arrays_are_checked() -> None:
     bad[0, 3] = np.nan
     with pytest.raises(DataError, match="a of joint1 is not finite at sample 3"):
         Samples.from_arrays("s", ["joint1"], 100.0, x, x, bad, x)
+
+
+# --- What logs do to people -------------------------------------------------------------------------------------------
+
+
+def test_an_angle_that_wraps_is_told() -> None:
+    t = np.arange(2000) / 200.0
+    log = log_at(t)
+    log["q_joint1"] = (3.0 * t + np.pi) % (2 * np.pi) - np.pi
+    codes = {finding.code: finding for finding in prepared(log, Preparation(cutoff_hz=20.0)).findings}
+    assert "joint1 jumps by 6.2" in codes["position-jump"].message
+    assert codes["position-jump"].severity == "error"
+
+
+@pytest.mark.parametrize("chunk_rows", CHUNKS)
+def test_a_rest_in_a_quantised_log_is_no_gap(chunk_rows: int) -> None:
+    """Every channel repeats itself while the robot rests for a second; nothing is split, and the clock is kept."""
+    t = np.arange(3000) / 1000.0
+    log = log_at(np.where(t < 1.0, t, np.where(t < 2.0, 1.0, t - 1.0))) | {"t": t}
+    samples = prepared(log, Preparation(cutoff_hz=20.0), chunk_rows=chunk_rows)
+    assert len(samples.stretches) == 1
+    assert samples.count == 3000
+    q = stretch_of(samples).q[0]
+    np.testing.assert_allclose(q[1200:1800], q[1500], atol=2e-3)
+
+
+def test_a_frozen_logger_is_a_gap() -> None:
+    """The same repeats, but the robot has moved on behind them."""
+    t = np.arange(3000) / 1000.0
+    log = log_at(np.where((t > 1.0) & (t < 2.0), 1.0, t)) | {"t": t}
+    assert len(prepared(log, Preparation(cutoff_hz=20.0)).stretches) == 2
+
+
+def test_an_effort_that_never_changes_is_dead() -> None:
+    log = log_at(np.arange(1000) / 100.0)
+    log["tau_joint1"] = np.full(1000, 0.5)
+    assert prepared(log).dead.tolist() == [True]

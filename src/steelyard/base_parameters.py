@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from steelyard.errors import ModelError
 from steelyard.model import Model
 from steelyard.parameters import Array, Layout
 from steelyard.threads import single_threaded
@@ -116,11 +117,15 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
     left_out = {k for k, c in enumerate(layout.columns) if c.symbol in without or c.name in without}
     count = max(64, 6 * len(layout) // model.robot.dof)
     stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
+    if not np.all(np.isfinite(stacked)):
+        raise ModelError(f"The geometry or gravity of '{model.robot.name}' overflows: check its lengths and units.")
     silent = np.logical_not(model.nonzero.any(axis=0))
     zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
     live = [int(k) for k in np.flatnonzero(~silent) if k not in left_out]
     result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
     kept = [live[k] for k in result.kept]
+    if not kept:
+        raise ModelError(f"No base parameter of '{model.robot.name}' is left: nothing that moves has an effect.")
     dropped = [live[k] for k in result.dropped]
     mapping = np.zeros((len(kept), len(layout)))
     mapping[np.arange(len(kept)), kept] = 1.0

@@ -92,6 +92,10 @@ class ResolvedChannels:
     effort: Linear
     v: Linear | None
 
+    def places(self, signal: Linear) -> list[int]:
+        """Rows of a signal's columns among the values that are read (all `columns` but the clock)."""
+        return [self.columns.index(name) - 1 for name in signal.columns]
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column to be read once, the clock first."""

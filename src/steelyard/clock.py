@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,14 +20,20 @@ from steelyard.recording import Recording
 _HEAD_ROWS = 65536
 # Steps within this fraction of the usual one count as a uniform clock.
 _UNIFORM = 0.01
+# A position channel that moves by more than this [its own unit] across stale rows was frozen by the logger.
+_REST_JUMP = 0.01
+# Neighbouring steps that differ by more than this factor are not jitter.
+_UNEVEN = 5.0
 
 
 class Rows(NamedTuple):
-    """Raw rows that survived cleaning: row number in the log from 0, time [s], values (channels, m)."""
+    """Raw rows that survived cleaning: row number in the log from 0, time [s], values (channels, m), and the longest
+    step [s] of the log's own clock since the last row that survived."""
 
     number: NDArray[np.int64]
     t: Array
     x: Array
+    hole: Array
 
 
 class Span(NamedTuple):
@@ -53,6 +59,8 @@ class Survey:
     top_speed: Array
     lowest: Array
     highest: Array
+    dead: NDArray[np.bool_]
+    largest_step: Array
     window: tuple[float, float]
 
     @property
@@ -79,7 +87,7 @@ def clean(
 ) -> Iterator[Rows]:
     """Rows in order, without stale ones (equal to the row before in every channel), on a clock that only advances."""
     names = channels.columns
-    last_t, last_x = -np.inf, np.full((len(names) - 1, 1), np.nan)
+    last_t, last_x, pending = -np.inf, np.full((len(names) - 1, 1), np.nan), 0.0
     for chunk in recording.chunks(names, chunk_rows):
         raw = np.stack([chunk[name] for name in names])
         number = np.arange(tally.rows, tally.rows + raw.shape[1])
@@ -110,8 +118,15 @@ def clean(
         tally.repeated_times += int(frozen.sum())
         last_t, last_x = t[-1], x[:, -1:]
         keep = ~(stale | frozen)
-        if keep.any():
-            yield Rows(number[keep], t[keep], x[:, keep])
+        # longest clock step up to and including each kept row; what follows the last one waits for the next chunk
+        steps = np.where(np.isfinite(step), step, 0.0)
+        steps[0] = max(steps[0], pending)
+        kept = np.flatnonzero(keep)
+        starts = np.concatenate([[0], kept[:-1] + 1]) if len(kept) else np.zeros(0, np.int64)
+        pending = float(steps[kept[-1] + 1 :].max(initial=0.0)) if len(kept) else float(steps.max())
+        if len(kept):
+            hole = np.maximum.reduceat(np.append(steps, 0.0), np.append(starts, len(steps)))[: len(kept)]
+            yield Rows(number[keep], t[keep], x[:, keep], hole)
 
 
 def usual_step(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -> float:
@@ -130,17 +145,23 @@ def usual_step(recording: Recording, channels: ResolvedChannels, drop_missing: b
     return float(np.median(np.diff(t)))
 
 
-def split_at_gaps(rows: Iterable[Rows], gap: float) -> Iterator[tuple[int, Rows]]:
-    """Rows cut where the clock jumps by more than `gap` [s], each with the number of its span."""
-    span, last = 0, None
+def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+    """Rows cut where the clock jumps by more than `gap` [s], each with the number of its span.
+
+    Rows may also be missing because they were stale. If the robot stood still meanwhile (the `positions` channels did
+    not jump) that was a rest of a quantised log, not a gap.
+    """
+    span, last, last_x = 0, None, np.empty((len(positions), 1))
     for part in rows:
+        where = part.x[positions]
         step = np.diff(part.t, prepend=part.t[0] if last is None else last)
-        cuts = np.flatnonzero(step > gap)
-        last = part.t[-1]
+        jump = np.abs(np.diff(where, axis=1, prepend=where[:, :1] if last is None else last_x)).max(axis=0)
+        cuts = np.flatnonzero((part.hole > gap) & (step > gap) | (step > gap) & (jump > _REST_JUMP))
+        last, last_x = part.t[-1], where[:, -1:]
         # unique: a jump at the part's first row is one cut, not an empty span and another
         for first, stop in pairwise(sorted({0, *cuts.tolist(), len(part.t)})):
             span += int(first in cuts)
-            yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop])
+            yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop], part.hole[first:stop])
 
 
 def survey(
@@ -163,12 +184,19 @@ def survey(
     shortest, longest = np.inf, 0.0
     n = len(channels.q.columns)
     top, low, high = np.zeros(n), np.full(n, np.inf), np.full(n, -np.inf)
-    where = [channels.columns.index(name) - 1 for name in channels.q.columns]
+    where = channels.places(channels.q)
+    effort_at = channels.places(channels.effort)
+    effort_low, effort_high = np.full(n, np.inf), np.full(n, -np.inf)
+    leap = np.zeros(n)
     window = (-np.inf, np.inf)
     tail_t, tail_q = np.empty(0), np.empty((n, 0))
     current = -1
-    for number, rows in split_at_gaps(clean(recording, channels, chunk_rows, drop_missing, tally), gap):
-        q = channels.q(rows.x[where])
+    for number, rows in split_at_gaps(clean(recording, channels, chunk_rows, drop_missing, tally), gap, where):
+        q, effort = channels.q(rows.x[where]), channels.effort(rows.x[effort_at])
+        effort_low, effort_high = (
+            np.minimum(effort_low, effort.min(axis=1)),
+            np.maximum(effort_high, effort.max(axis=1)),
+        )
         if number != current:
             current = number
             spans.append(Span(0, rows.t[0], rows.t[0]))
@@ -177,6 +205,8 @@ def survey(
         steps = np.diff(t_all[max(0, len(tail_t) - 1) :])
         if len(steps):
             shortest, longest = min(shortest, steps.min()), max(longest, steps.max())
+        steps_q = np.abs(np.diff(q_all[:, max(0, len(tail_t) - 1) :], axis=1))
+        leap = np.maximum(leap, steps_q.max(axis=1, initial=0.0))
         if len(t_all) > lag:
             speed = np.abs(q_all[:, lag:] - q_all[:, :-lag]) / (t_all[lag:] - t_all[:-lag])
             top = np.maximum(top, speed.max(axis=1))
@@ -205,6 +235,8 @@ def survey(
         top,
         low,
         high,
+        effort_low == effort_high,
+        leap,
         (float(window[0]), float(window[1])),
     )
 
@@ -240,7 +272,12 @@ def _hermite(t: Array, x: Array, grid: Array) -> Array:
     h = np.diff(t)
     delta = np.diff(x, axis=1) / h
     slope = np.empty_like(x)
-    slope[:, 1:-1] = (h[:-1] * delta[:, 1:] + h[1:] * delta[:, :-1]) / (h[:-1] + h[1:])
+    before, after = delta[:, :-1], delta[:, 1:]
+    slope[:, 1:-1] = (h[:-1] * after + h[1:] * before) / (h[:-1] + h[1:])
+    # beside a long interval (a rest whose rows were stale) that slope would overshoot: take the flatter side, or none
+    uneven = np.maximum(h[:-1], h[1:]) > _UNEVEN * np.minimum(h[:-1], h[1:])
+    flatter = np.where(before * after > 0.0, np.sign(before) * np.minimum(np.abs(before), np.abs(after)), 0.0)
+    slope[:, 1:-1] = np.where(uneven, flatter, slope[:, 1:-1])
     slope[:, 0], slope[:, -1] = delta[:, 0], delta[:, -1]
     k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
     s = np.clip((grid - t[k]) / h[k], 0.0, 1.0)

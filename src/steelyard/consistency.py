@@ -6,8 +6,8 @@ A body is a density ρ ≥ 0, so its ten parameters are moments of ρ. Three tes
     inertia          J ⪰ 0 about the centre of mass (36): eigenvalues, pivots, Sylvester minors     [kg·m²]
     pseudo-inertia   P = [[Σ, mc], [mcᵀ, M]] ⪰ 0 with Σ = ½ tr(I)·1 − I = ∫ρ r rᵀ
 
-P0 stops at the second. The third adds the triangle inequality of the principal moments and is necessary *and* sufficient:
-P ⪰ 0 exactly when a density with these moments exists.
+P0 stops at the second. The third adds the triangle inequality of the principal moments and is necessary *and*
+sufficient: P ⪰ 0 exactly when a density with these moments exists.
 
 Every test of a link takes one tolerance t ≥ 0 [kg·m²] and passes when its number is ≥ −t:
 the eigenvalues of J, the pivots of J = L D Lᵀ, the eigenvalues of Σ_c = ½ tr(J)·1 − J. The mass has no tolerance.
@@ -120,7 +120,7 @@ class Consistency:
 
 @dataclass(frozen=True)
 class MassMatrixFloor:
-    """Smallest eigenvalue of M(q) over `count` random q within the limits, and the q (n,) [rad | m] where it was seen."""
+    """Smallest eigenvalue of M(q) over `count` random q within the limits, and the q (n,) [rad | m] it was seen at."""
 
     smallest: float
     q: tuple[float, ...]
@@ -195,8 +195,8 @@ def pivots(matrix: Array) -> Array:
 
         d_k = A_kk − Σ_{i<k} L_ki² d_i      (the ratio of neighbouring leading minors)
 
-    The tolerance ε of P0 is compared with these: the matrix passes when min d_k ≥ −|ε|. A pivot that is zero to rounding
-    ends the row if what is left of it is zero too; otherwise the matrix is indefinite and later pivots are −inf.
+    The tolerance ε of P0 is compared with these: the matrix passes when min d_k ≥ −|ε|. A pivot that is zero to
+    rounding is skipped if the rest of its column is zero too; if not, the matrix is indefinite: later pivots are −inf.
     """
     rest = np.array(matrix, float)
     scale = max(float(np.abs(rest).max()), np.finfo(float).tiny)
@@ -230,12 +230,16 @@ def judge(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
     if theta.shape != (len(layout),):
         raise ModelError(f"theta must hold {len(layout)} standard parameters, not shape {theta.shape}.")
     bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
-    negative = tuple(
+    return judge_bodies(bodies, tolerance, negative_drive(layout, theta))
+
+
+def negative_drive(layout: Layout, theta: Array) -> tuple[tuple[str, float], ...]:
+    """Rotor inertias and friction coefficients below zero, by name."""
+    return tuple(
         (column.name, float(x))
         for column, x in zip(layout.columns, theta, strict=True)
         if column.symbol in NONNEGATIVE and x < 0.0
     )
-    return judge_bodies(bodies, tolerance, negative)
 
 
 def judge_bodies(
@@ -255,9 +259,9 @@ def judge_link(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
     inertia, com = com_inertia(vector), centre_of_mass(vector)
     eigenvalues, factors = np.linalg.eigvalsh(inertia), pivots(inertia)
     moments = np.linalg.eigvalsh(second_moments(inertia))
-    rounding = ROUNDING * float(np.abs(inertia_matrix(vector)).max())
+    rounding = ROUNDING * float(np.abs(np.concatenate([vector[:6], (inertia_matrix(vector) - inertia).ravel()])).max())
 
-    def need(numbers: Array) -> float:
+    def need(numbers: NDArray[np.floating]) -> float:
         if vector[9] <= 0.0:
             return np.inf if vector.any() else 0.0
         lack = -float(np.min(numbers))
@@ -376,6 +380,6 @@ def _negative(name: str, value: float) -> Finding:
     return Finding("negative-drive", "warning", message, name, "Fix it at zero, or identify with bounds.")
 
 
-def _triple(values: Array) -> Triple:
+def _triple(values: NDArray[np.floating]) -> Triple:
     x, y, z = (float(value) for value in values)
     return x, y, z

@@ -14,6 +14,7 @@ from steelyard.parameters import Array
 # Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc; a longer filter
 # is sharper, and costs rows at both ends of every stretch.
 SUPPORT_PERIODS = 3.0
+_LONGEST = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,17 @@ class Decimator:
     @staticmethod
     def design(rate: float, lowpass_hz: float | None, factor: int | None) -> Decimator:
         """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of it are kept."""
-        if factor is not None and factor < 1:
-            raise DataError(f"prepare.decimate must be a whole number from 1, not {factor}.")
+        if factor is not None and not 1 <= factor <= _LONGEST:
+            raise DataError(f"prepare.decimate must be a whole number from 1 to {_LONGEST}, not {factor}.")
         if lowpass_hz is None:
             return Decimator(np.ones(1), factor or 1)
         if not 0.0 < lowpass_hz < 0.5 * rate:
             raise DataError(
                 f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the rate ({0.5 * rate:.6g} Hz)."
+            )
+        if SUPPORT_PERIODS * rate / lowpass_hz > _LONGEST:
+            raise DataError(
+                f"prepare.lowpass_hz = {lowpass_hz:g} is too low for data at {rate:.6g} Hz: its filter is too long."
             )
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
         taps = np.asarray(firwin(2 * half + 1, lowpass_hz, fs=rate, window="hamming"), float)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from steelyard.model import Model
 from steelyard.observe import Progress
 from steelyard.parameters import Array, inertial_vector
 from steelyard.project import RunResult, read_project, run
+from steelyard.results import whole_folder
 from steelyard.robot import Drive, Link, Robot
 from steelyard.terms import DEFAULT_TERMS, named_terms
 
@@ -24,6 +27,7 @@ RATE_HZ = 1000.0
 DURATION_S = 20.0
 ENCODER_STEP = 2e-5
 PROJECT = "project.toml"
+RUN_FOLDER = "project-run"
 LOGS = {"identify": "identify.csv", "validate": "validate.csv"}
 
 
@@ -43,26 +47,28 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     The true robot differs from the nominal one by about 20 %; torques carry coloured noise of 3 % and positions are
     rounded to encoder steps. The log holds positions and torques only, as a real one would.
     """
-    if folder.is_file():
-        raise OutputError(f"'{folder}' is a file; name a folder with --out.")
-    if folder.exists() and any(folder.iterdir()) and not (folder / PROJECT).is_file():
-        raise OutputError(f"'{folder}' holds other files; name another folder with --out.")
     robot = read_robot(robot_name)
     names = robot.terms if robot.terms is not None else DEFAULT_TERMS
     rng = np.random.default_rng(seed)
     model = Model(_furnished(robot, rng), named_terms(names))
     truth = _perturbed(model, rng)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    project = _project(robot_name, folder, robot, names)
+    _check_untouched(folder / PROJECT, project)
+    with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER)) as fresh:
         for log in LOGS.values():
-            (folder / log).write_text(_log(model, truth, rng), "utf-8")
-        (folder / PROJECT).write_text(_project(robot_name, folder, robot, names), "utf-8")
-    except OSError as error:
-        raise OutputError(f"Cannot write to '{folder}': {error.strerror}. Name another folder with --out.") from None
-    done = run(read_project(folder / PROJECT), progress=progress)
+            (fresh / log).write_text(_log(model, truth, rng), "utf-8")
+        (fresh / PROJECT).write_text(project, "utf-8")
+        done = run(read_project(fresh / PROJECT), progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
-    return Demo(done, true_base, int(np.sum((true_base >= low) & (true_base <= high))), folder / PROJECT)
+    covered = int(np.sum((true_base >= low) & (true_base <= high)))
+    return Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+
+
+def _check_untouched(file: Path, project: str) -> None:
+    """An earlier demo is replaced only as long as nobody has worked on its project file."""
+    if file.is_file() and file.read_text("utf-8") != project:
+        raise OutputError(f"'{file}' is not as the demo writes it: yours? Name another folder with --out.")
 
 
 def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
@@ -94,16 +100,21 @@ def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     tau = model.torque(q, v, a, truth)
     colour = lfilter([1.0], [1.0, -0.9], rng.standard_normal(tau.shape), axis=1) * np.sqrt(1 - 0.9**2)
     tau = tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
-    names = model.robot.joint_names
-    header = ",".join(["t", *(f"q_{n}" for n in names), *(f"tau_{n}" for n in names)])
+    header = ",".join(["t", *_columns("q", model.robot), *_columns("tau", model.robot)])
     rows = np.column_stack([t, np.round(q / ENCODER_STEP).T * ENCODER_STEP, tau.T])
     lines = (f"{row[0]:.3f}," + ",".join(f"{x:.6g}" for x in row[1:]) for row in rows)
     return header + "\n" + "\n".join(lines) + "\n"
 
 
+def _columns(prefix: str, robot: Robot) -> list[str]:
+    """Column names after the joints, or their numbers where a name would need quoting."""
+    plain = all(re.fullmatch(r"[\w.-]+", name) for name in robot.joint_names)
+    return [f"{prefix}_{name if plain else k + 1}" for k, name in enumerate(robot.joint_names)]
+
+
 def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]) -> str:
     def listed(prefix: str) -> str:
-        return "[" + ", ".join(f'"{prefix}_{name}"' for name in robot.joint_names) + "]"
+        return "[" + ", ".join(f'"{name}"' for name in _columns(prefix, robot)) + "]"
 
     def units(rotary: str, linear: str) -> str:
         kinds = [linear if joint.is_prismatic else rotary for joint in robot.joints]
@@ -112,8 +123,8 @@ def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]
     source = robot_name if robot_name in builtin_robots() else os.path.relpath(robot_name, folder)
     chosen = ", ".join(f'"{name}"' for name in terms)
     return f"""\
-# Written by `steelyard demo`: simulated logs of {robot.name}. Point robot, channels and runs at your own files.
-robot = "{source}"
+# Written by `steelyard demo`: simulated logs. Point robot, channels and runs at your own files.
+robot = {json.dumps(source, ensure_ascii=False)}
 terms = [{chosen}]
 
 [prepare]

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import clarabel
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import solve_triangular
+from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
@@ -27,25 +28,35 @@ from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
 from steelyard.threads import single_threaded
 
-# A standard set counts as feasible when no constraint, each scaled to the size of its link, is missed by more than this.
-CERTIFIED = 1e-9
+_solver: Any = clarabel  # compiled, without types
+
+# A standard set counts as feasible when it misses no constraint, scaled to the size of its link, by more than this.
+CERTIFIED = 1e-8
+# The solver is asked to stay this far inside where there is room, so that its own error does not matter.
+INSIDE = 1e-7
+# The size of a link lies between these [m].
+LENGTHS = (0.02, 2.0)
 # Columns without effect and without prior: their width in the norm, times the others', so that they are all but free.
 FREE_WIDTH = 1e3
 # Where the base values are impossible: how much of the smallest distance may be spent on coming nearer to the prior.
 SLACK = 1e-3
+# In the search for the least distance: what a column moved by its own size from the prior counts [σ].
+ROPE = 1e-4
 # Inside this many σ of the possible, noise explains that a set of base values is impossible.
 NOISE_SIGMA = 3.0
 
+GOOD = ("Solved", "AlmostSolved", "Closed form")
+
 Bounds = tuple[float, float]
-Box = tuple[Sequence[float], Sequence[float]]
+Box = tuple[Sequence[float] | Array, Sequence[float] | Array]
 
 
 @dataclass(frozen=True)
 class Constraints:
     """What a robot must satisfy.
 
-    margin ε ≥ 0 [SI]: P ⪰ ε·1, with ε > 0 a body strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of
-    Σ, the tolerance of `consistency.judge`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺)
+    margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ,
+    the tolerance of `consistency.judge`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺)
     [kg].  boxes: link → (c⁻ (3,), c⁺ (3,)), corners of the box its centre of mass lies in, in its own frame [m].
     """
 
@@ -70,15 +81,18 @@ class Constraints:
                 )
 
 
+PHYSICAL = Constraints()
+
+
 @dataclass(frozen=True)
 class Feasibility:
     """The answer, with the standard set that carries it.
 
     theta (C,): the feasible standard set nearest to the prior; where the base values are impossible, of the nearest
-    possible ones. base_values (b,) = B theta.  distance_sigma: √ of the least (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b), zero if possible;
-    worst: the base parameter that had to move most, with its move in its own σ.  prior_distance: ‖D⁻¹(θ − θ_ref)‖.
-    smallest: link → smallest eigenvalue of its pseudo-inertia by numpy [SI], the certificate.  violation: how far theta
-    misses any constraint, each scaled to its link.
+    possible ones. base_values (b,) = B theta.  distance_sigma: √ of the least (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b), else 0;
+    worst: the base parameter that had to move most, and by how many of its own σ.  prior_distance: ‖D⁻¹(θ − θ_ref)‖.
+    smallest: link → smallest eigenvalue of its pseudo-inertia [SI], the certificate.  violation: how far theta misses
+    its worst constraint, each scaled to its link. Both are computed by numpy, whatever the solver said.
     """
 
     possible: bool
@@ -99,8 +113,8 @@ class Feasibility:
             name, move = self.worst or ("", 0.0)
             noise = self.distance_sigma <= NOISE_SIGMA
             message = (
-                f"No physical robot has these base values; the nearest that one has lie {self.distance_sigma:.3g} σ away "
-                f"(most: {name}, {move:+.2g} σ)."
+                f"No physical robot has these base values; the nearest possible ones lie {self.distance_sigma:.3g} σ "
+                f"away (most: {name}, {move:+.2g} σ)."
             )
             advice = (
                 "Noise explains it: use the nearest feasible set."
@@ -108,26 +122,11 @@ class Feasibility:
                 else "Look for a missing term, a wrong gain or wrong kinematics before using the nearest feasible set."
             )
             found.append(Finding("base-values-impossible", "info" if noise else "warning", message, name, advice))
-        if self.violation > CERTIFIED:
-            message = f"The solver stopped ({self.status}) with a constraint missed by {self.violation:.2g}."
+        if self.violation > CERTIFIED or self.status not in GOOD:
+            message = f"The solver stopped early ({self.status}): the nearest set may not be the nearest."
             advice = "Give mass bounds or a prior, or a small tolerance."
             found.append(Finding("feasibility-inaccurate", "warning", message, fix=advice))
         return tuple(found)
-
-
-class _Block(NamedTuple):
-    """G θ + h ∈ cone."""
-
-    matrix: Array
-    offset: Array
-    cone: Any
-
-
-class _Answer(NamedTuple):
-    theta: Array
-    value: float
-    status: str
-    iterations: int
 
 
 @single_threaded
@@ -137,69 +136,364 @@ def nearest_feasible(
     covariance: Array | None = None,
     prior: Array | None = None,
     widths: Array | None = None,
-    constraints: Constraints = Constraints(),
+    constraints: Constraints = PHYSICAL,
 ) -> Feasibility:
-    """The physical standard set with these base values that is nearest to the prior, or how far they are from possible.
+    """The physical standard set with these base values nearest to the prior, or how far they are from possible.
 
-        possible:      min ‖D⁻¹(θ − θ_ref)‖        with B θ = χ_b
-        else first     d² = min (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b),     then     min ‖D⁻¹(θ − θ_ref)‖ with that distance ≤ (1 + 10⁻³) d
+        possible:    min ‖D⁻¹(θ − θ_ref)‖  with  B θ = χ_b
+        else first   d² = min (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b),  then  min ‖D⁻¹(θ − θ_ref)‖  at a distance ≤ (1 + SLACK) d
 
-    both over the physical θ. `values` χ_b (b,), NaN where nothing is known; `covariance` C (b, b), or σ (b,), by default
-    σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (the minimum norm); `widths` D (C,),
-    by default 1. Columns without effect are all but free unless there is a prior.
+    all of them over the physical θ. `values` χ_b (b,), NaN where nothing is known; `covariance` C (b, b), or σ (b,), by
+    default σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (minimum norm);
+    `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior.
     """
-    layout = base.layout
-    given = prior if prior is not None else layout.nominal
-    reference = np.zeros(len(layout)) if given is None else _vector(given, len(layout), "prior")
-    width = np.ones(len(layout)) if widths is None else _vector(widths, len(layout), "widths")
-    if not np.all(width > 0.0):
-        raise EstimationError("Every width must be positive.")
-    if given is None:
-        width = np.where(base.map.any(axis=0), width, width * FREE_WIDTH)
-    chi = np.asarray(values, float)
-    if chi.shape != (len(base),) or np.isinf(chi).any():
-        raise EstimationError(f"Give {len(base)} base values, NaN where unknown, not shape {chi.shape}.")
-    known = np.isfinite(chi)
-    scales = _Scales.of(base, chi, reference)
-    blocks = _blocks(layout, constraints, scales)
-    to_prior = (np.diag(1.0 / width), -reference / width)
-
-    # B is the identity on the kept columns, so B θ = χ_b is solved for them once and holds to rounding.
-    kept = np.array(base.kept, int)[known]
-    start = np.zeros(len(layout))
-    start[kept] = chi[known]
-    span = np.eye(len(layout))
-    span[kept] -= base.map[known]
-    free = np.setdiff1d(np.arange(len(layout)), kept)
-    answer = _minimise(*to_prior, blocks, start, span[:, free], scales.columns[free])
-    missed = _violation(answer.theta, blocks)
-    distance, worst = 0.0, None
-    if missed > CERTIFIED:
-        whiten = _whitener(covariance, known, len(base))
-        far = (whiten @ base.map[known], -whiten @ chi[known])
-        everything = (np.zeros(len(layout)), np.eye(len(layout)), scales.columns)
-        first = _minimise(*far, blocks, *everything)
-        distance = float(np.linalg.norm(far[0] @ first.theta + far[1]))
-        ball = _ball(*far, (1.0 + SLACK) * distance + 1e-6)
-        second = _minimise(*to_prior, [*blocks, ball], *everything)
-        better = _violation(second.theta, blocks) <= max(CERTIFIED, _violation(first.theta, blocks))
-        chosen = second if better else first
-        iterations = answer.iterations + first.iterations + second.iterations
-        answer = replace_answer(chosen, iterations)
-        worst = _worst(base, known, answer.theta, chi, covariance)
+    asked = _Question.of(base, values, covariance, prior, widths)
+    blocks = _blocks(base.layout, constraints, asked.scales)
+    answer = _without_cones(asked)
+    if _violation(answer.theta, blocks) > 0.0:
+        answer = _with_base_values(asked, blocks, INSIDE)
+    if CERTIFIED < _violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
+        asked = replace(asked, scales=_scales(base, asked.chi, answer.theta))
+        blocks = _blocks(base.layout, constraints, asked.scales)
+        answer = _with_base_values(asked, blocks, INSIDE)
+    if _violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
+        answer = _with_base_values(asked, blocks, 0.0)
+    possible = _violation(answer.theta, blocks) <= CERTIFIED
+    distance = 0.0
+    if not possible:
+        distance, answer = _nearest_possible(asked, blocks, answer.iterations)
     theta = answer.theta
     return Feasibility(
-        possible=bool(missed <= CERTIFIED),
+        possible=possible,
         theta=theta,
         base_values=base.map @ theta,
         distance_sigma=distance,
-        worst=worst,
-        prior_distance=float(np.linalg.norm((theta - reference) / width)),
+        worst=None if possible else asked.worst_move(theta),
+        prior_distance=float(np.linalg.norm((theta - asked.reference) / asked.width)),
         smallest={
             name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0])
-            for name, columns in link_columns(layout).items()
+            for name, columns in link_columns(base.layout).items()
         },
         violation=_violation(theta, blocks),
         status=answer.status,
         iterations=answer.iterations,
     )
+
+
+def scatter(std: Array, classical: Array) -> Array:
+    """A covariance (b, b) of full rank: robust standard deviations (b,) with the correlations of the classical one.
+
+    The robust covariance of G clusters has rank G − 1 at most, less than the number of parameters: it has no inverse.
+    """
+    sigma = np.sqrt(np.diagonal(classical))
+    ratio = np.where(np.isfinite(std) & (std > 0.0), std, sigma) / sigma
+    return classical * np.outer(ratio, ratio)
+
+
+# --- The question -----------------------------------------------------------------------------------------------------
+
+
+class _Scales(NamedTuple):
+    """Sizes that make every link look alike to the solver: its mass [kg] and length [m], and every column's own."""
+
+    links: dict[str, tuple[float, float]]
+    columns: Array
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What was asked, checked; `far` and `near` are (F, f) of the norms ‖Fθ + f‖ to base values and to the prior."""
+
+    base: BaseParameters
+    chi: Array
+    known: NDArray[np.bool_]
+    covariance: Array
+    reference: Array
+    width: Array
+    scales: _Scales
+
+    @staticmethod
+    def of(
+        base: BaseParameters, values: Array, covariance: Array | None, prior: Array | None, widths: Array | None
+    ) -> _Question:
+        size, chi = len(base.layout), np.asarray(values, float)
+        if chi.shape != (len(base),) or np.isinf(chi).any():
+            raise EstimationError(f"Give {len(base)} base values, NaN where one is unknown, not shape {chi.shape}.")
+        given = prior if prior is not None else base.layout.nominal
+        reference = np.zeros(size) if given is None else _checked(given, size, "prior")
+        width = np.ones(size) if widths is None else _checked(widths, size, "widths")
+        if not np.all(width > 0.0):
+            raise EstimationError("Every width must be positive.")
+        if given is None:
+            width = np.where(base.map.any(axis=0), width, FREE_WIDTH * width)
+        known = np.isfinite(chi)
+        spread = np.ones(len(base)) if covariance is None else np.asarray(covariance, float)
+        spread = np.diag(spread**2) if spread.ndim == 1 else spread
+        if spread.shape != (len(base), len(base)):
+            raise EstimationError(f"The covariance must be ({len(base)}, {len(base)}), or σ ({len(base)},).")
+        return _Question(base, chi, known, spread, reference, width, _scales(base, chi, reference))
+
+    @cached_property
+    def near(self) -> tuple[Array, Array]:
+        return np.diag(1.0 / self.width), -self.reference / self.width
+
+    @cached_property
+    def far(self) -> tuple[Array, Array]:
+        covariance = self.covariance[np.ix_(self.known, self.known)]
+        sigma = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        try:
+            if not np.all(sigma > 0.0):
+                raise np.linalg.LinAlgError
+            factor = np.linalg.cholesky(covariance / np.outer(sigma, sigma))
+        except np.linalg.LinAlgError:
+            raise EstimationError(
+                "The covariance of the base values must be finite and positive definite; pass σ alone, or scatter(…)."
+            ) from None
+        whiten = solve_triangular(factor, np.diag(1.0 / sigma), lower=True)
+        return whiten @ self.base.map[self.known], -whiten @ self.chi[self.known]
+
+    def distance(self, theta: Array) -> float:
+        """√ of (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b)."""
+        return float(np.linalg.norm(self.far[0] @ theta + self.far[1]))
+
+    def worst_move(self, theta: Array) -> tuple[str, float]:
+        """The base parameter that moved most, and by how many of its own σ."""
+        sigma = np.sqrt(np.diagonal(self.covariance))
+        moves = np.where(self.known, (self.base.map @ theta - self.chi) / sigma, 0.0)
+        worst = int(np.argmax(np.abs(moves)))
+        return self.base.names[worst], float(moves[worst])
+
+
+def _checked(vector: Array, size: int, what: str) -> Array:
+    vector = np.asarray(vector, float)
+    if vector.shape != (size,) or not np.all(np.isfinite(vector)):
+        raise EstimationError(f"The {what} must hold {size} finite numbers, one a column, not shape {vector.shape}.")
+    return vector
+
+
+def _scales(base: BaseParameters, chi: Array, reference: Array) -> _Scales:
+    """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
+
+    # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
+    size = np.nan_to_num(np.abs(chi)) / np.abs(base.map).max(axis=1)
+
+    def largest(unit: str) -> float:
+        return max((float(x) for x, u in zip(size, base.units, strict=True) if u == unit), default=0.0)
+
+    inertia, moment = largest("kg.m2"), largest("kg.m")
+    length = float(np.clip(inertia / moment, *LENGTHS)) if inertia and moment else 0.3
+    mass = max(largest("kg"), moment / length, inertia / length**2) or 1.0
+    columns = np.ones(len(base.layout))
+    columns[list(base.kept)] = np.maximum(size, 1e-2)
+    links = {}
+    for name, index in link_columns(base.layout).items():
+        own_mass, own_length, spread = mass, length, float(reference[index[[0, 3, 5]]].max())
+        if reference[index[9]] > 0.0 and spread > 0.0:
+            own_mass = float(np.clip(reference[index[9]], 0.01 * mass, 100.0 * mass))
+            own_length = float(np.clip(np.sqrt(spread / own_mass), *LENGTHS))
+        links[name] = (own_mass, own_length)
+        columns[index] = own_mass * np.array([own_length**2] * 6 + [own_length] * 3 + [1.0])
+    return _Scales(links, columns)
+
+
+# --- Constraints as cones ---------------------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """G θ + h in the cone: of numbers ≥ 0, of vectors (t, x) with ‖x‖ ≤ t, or of stacked positive matrices.
+
+    `inward` is the direction in which there is room inside the cone, None where there may be none.
+    """
+
+    cone: Literal["nonnegative", "ball", "psd"]
+    matrix: Array
+    offset: Array
+    inward: Array | None = None
+
+
+# The upper triangle column by column, as Clarabel stacks a symmetric matrix; off the diagonal times √2.
+_COLUMN, _ROW = np.tril_indices(4)
+_STACK = np.where(_ROW == _COLUMN, 1.0, np.sqrt(2.0))
+# svec P(v) = _PSEUDO v
+_PSEUDO = np.column_stack([pseudo_inertia(unit)[_ROW, _COLUMN] for unit in np.eye(10)])
+
+
+def _blocks(layout: Layout, constraints: Constraints, scales: _Scales) -> list[_Block]:
+    links = link_columns(layout)
+    for name in (*constraints.masses, *constraints.boxes):
+        if name not in links:
+            raise ModelError(choices("link", name, links))
+    symbols = dict.fromkeys((*NONNEGATIVE, *(column.symbol for column in layout.columns)))
+    for symbol in constraints.nonnegative:
+        if symbol not in symbols:
+            raise ModelError(choices("symbol", symbol, symbols))
+    drive = [k for k, column in enumerate(layout.columns) if column.symbol in constraints.nonnegative]
+    blocks = [_pseudo_inertia_block(layout, links[name], scales.links[name], constraints) for name in links]
+    blocks.append(
+        _Block("nonnegative", np.diag(1.0 / scales.columns)[drive], np.zeros(len(drive)), np.ones(len(drive)))
+    )
+    blocks.append(_bounds_block(layout, links, scales, constraints))
+    return [block for block in blocks if len(block.matrix)]
+
+
+def _pseudo_inertia_block(
+    layout: Layout, columns: NDArray[np.int64], scale: tuple[float, float], constraints: Constraints
+) -> _Block:
+    """T (P + t·diag(1,1,1,0) − ε·1) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, and numbers near one."""
+    mass, length = scale
+    size = np.array([length, length, length, 1.0]) * np.sqrt(mass)
+    weight = _STACK / (size[_ROW] * size[_COLUMN])
+    shift = constraints.tolerance * np.diag([1.0, 1.0, 1.0, 0.0]) - constraints.margin * np.eye(4)
+    matrix = np.zeros((10, len(layout)))
+    matrix[:, columns] = weight[:, None] * _PSEUDO
+    return _Block("psd", matrix, weight * shift[_ROW, _COLUMN], np.where(_ROW == _COLUMN, 1.0, 0.0))
+
+
+def _bounds_block(
+    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: _Scales, constraints: Constraints
+) -> _Block:
+    """m⁻ ≤ M ≤ m⁺ and c⁻ M ≤ mc ≤ c⁺ M, without the infinite ones."""
+    unit = np.eye(len(layout))
+    rows: list[tuple[Array, float]] = []
+    for name, (low, high) in constraints.masses.items():
+        mass, size = unit[links[name][9]], scales.links[name][0]
+        rows += [(sign * mass / size, -sign * x / size) for sign, x in ((1.0, low), (-1.0, high)) if np.isfinite(x)]
+    for name, corners in constraints.boxes.items():
+        mass, size = unit[links[name][9]], scales.links[name][0] * scales.links[name][1]
+        for column, *pair in zip(links[name][6:9], *corners, strict=True):
+            both = zip((1.0, -1.0), pair, strict=True)
+            rows += [(sign * (unit[column] - x * mass) / size, 0.0) for sign, x in both if np.isfinite(x)]
+    matrix = np.array([row for row, _ in rows]).reshape(-1, len(layout))
+    return _Block("nonnegative", matrix, np.array([offset for _, offset in rows]))
+
+
+def _unstacked(value: Array) -> Array:
+    matrix = np.empty((4, 4))
+    matrix[_ROW, _COLUMN] = matrix[_COLUMN, _ROW] = value / _STACK
+    return matrix
+
+
+def _violation(theta: Array, blocks: Sequence[_Block]) -> float:
+    """How far theta misses the worst of the scaled constraints, by numpy; 0 where it meets all."""
+    worst = 0.0
+    for block in blocks:
+        value = block.matrix @ theta + block.offset
+        if block.cone == "psd":
+            value = np.linalg.eigvalsh(_unstacked(value))
+        worst = max(worst, -float(value.min()))
+    return worst
+
+
+def _clipped(theta: Array, blocks: Sequence[_Block]) -> Array:
+    """theta with the solver's last digits brought inside the cones that have room, eigenvalues cut at ≈ 0."""
+    theta, floor = theta.copy(), 1e-2 * CERTIFIED
+    for block in blocks:
+        if block.inward is None:
+            continue
+        value = block.matrix @ theta + block.offset
+        if block.cone == "psd":
+            eigenvalues, vectors = np.linalg.eigh(_unstacked(value))
+            value = ((vectors * np.maximum(eigenvalues, floor)) @ vectors.T)[_ROW, _COLUMN] * _STACK
+        else:
+            value = np.maximum(value, floor)
+        columns = np.flatnonzero(block.matrix.any(axis=0))
+        theta[columns] = np.linalg.solve(block.matrix[:, columns], value - block.offset)
+    return theta
+
+
+# --- Clarabel ---------------------------------------------------------------------------------------------------------
+
+
+class _Answer(NamedTuple):
+    theta: Array
+    status: str
+    iterations: int
+
+
+def _without_cones(asked: _Question) -> _Answer:
+    """θ_ref + D (B D)⁺ (χ_b − B θ_ref): P0 eq. (30) in the weighted norm. If it is physical, nothing is nearer."""
+    mapped, width = asked.base.map[asked.known], asked.width
+    lack = asked.chi[asked.known] - mapped @ asked.reference
+    step = np.linalg.lstsq(mapped * width, lack, rcond=None)[0]
+    return _Answer(asked.reference + width * step, "Closed form", 0)
+
+
+def _with_base_values(asked: _Question, blocks: Sequence[_Block], inside: float) -> _Answer:
+    """The search runs in the null space of B, from eq. (30) on: B θ = χ_b holds to rounding, whatever comes out."""
+    scaled = asked.base.map[asked.known] * asked.scales.columns
+    free = null_space(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
+    return _minimise(asked.near, blocks, _without_cones(asked).theta, asked.scales.columns[:, None] * free, inside)
+
+
+def _nearest_possible(asked: _Question, blocks: Sequence[_Block], spent: int) -> tuple[float, _Answer]:
+    start, span = np.zeros(len(asked.base.layout)), np.diag(asked.scales.columns)
+    # A rope to the prior: the least distance may be approached as a mass grows without end, and never be reached.
+    rope = ROPE / asked.scales.columns
+    roped = (np.vstack([asked.far[0], np.diag(rope)]), np.concatenate([asked.far[1], -rope * asked.reference]))
+    first = _minimise(roped, blocks, start, span)
+    theta = _clipped(first.theta, blocks)
+    if _violation(theta, blocks) > CERTIFIED:
+        raise EstimationError(
+            f"Found no standard set that satisfies the constraints, whatever the base values ({first.status}). "
+            "Widen the mass bounds and boxes, or lower the margin."
+        )
+    distance = asked.distance(theta)
+    matrix, offset = asked.far
+    radius = (1.0 + SLACK) * distance + 1e-6
+    ball = _Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
+    second = _minimise(asked.near, [*blocks, ball], start, span, INSIDE)
+    nearer = _clipped(second.theta, blocks)
+    good = _violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
+    iterations = spent + first.iterations + second.iterations
+    return distance, _Answer(nearer if good else theta, second.status if good else first.status, iterations)
+
+
+def _minimise(
+    norm: tuple[Array, Array], blocks: Sequence[_Block], start: Array, span: Array, inside: float = 0.0
+) -> _Answer:
+    """min t over (x, t) with ‖F θ + f‖ ≤ t and all blocks, θ = start + span x, `inside` the cones that have room.
+
+    A cone, not a square: its minimum is sharp where the distance is zero.
+    """
+    matrix, offset = norm
+    scale = max(float(np.abs(matrix @ span).max()), 1e-12)
+    rows = [np.zeros((1, span.shape[1])), matrix @ span / scale]
+    right = [np.zeros(1), (matrix @ start + offset) / scale]
+    cones = [_solver.SecondOrderConeT(1 + len(matrix))]
+    for block in blocks:
+        rows.append(block.matrix @ span)
+        right.append(block.matrix @ start + block.offset - (0.0 if block.inward is None else inside * block.inward))
+        cones.append(_cone(block))
+    stacked = np.vstack(rows)
+    height = np.zeros((len(stacked), 1))
+    height[0] = 1.0
+    size = span.shape[1]
+    # Clarabel: A x + s = b with s in the cones
+    solver = _solver.DefaultSolver(
+        sparse.csc_matrix((size + 1, size + 1)),
+        np.concatenate([np.zeros(size), [1.0]]),
+        sparse.csc_matrix(-np.hstack([stacked, height])),
+        np.concatenate(right),
+        cones,
+        _settings(),
+    )
+    solution = solver.solve()
+    x = np.array(solution.x)[:size]
+    theta = start + span @ x if np.all(np.isfinite(x)) else start
+    return _Answer(theta, str(solution.status), int(solution.iterations))
+
+
+def _cone(block: _Block) -> Any:
+    if block.cone == "psd":
+        return _solver.PSDTriangleConeT(4)
+    kind = _solver.NonnegativeConeT if block.cone == "nonnegative" else _solver.SecondOrderConeT
+    return kind(len(block.matrix))
+
+
+def _settings() -> Any:
+    settings = _solver.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_feas = 1e-10
+    settings.tol_gap_abs = settings.tol_gap_rel = 1e-9
+    return settings

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.errors import DataError
 from steelyard.estimators import WLS, Estimate, Estimator
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.findings import Finding
@@ -16,7 +17,7 @@ from steelyard.information import Information
 from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
 from steelyard.prior import Widths, column_widths
-from steelyard.problem import Problem
+from steelyard.problem import Problem, overlap
 from steelyard.scores import score
 from steelyard.standard import closest, closest_on_essential, minimum_norm
 from steelyard.threads import single_threaded
@@ -35,6 +36,10 @@ def identify(
     `held_out` holds other runs of the same model, which are only scored.
     """
     estimator = estimator or WLS()
+    for run in held_out.runs if held_out else ():
+        for fitted in problem.runs:
+            if overlap(run, fitted):
+                raise DataError(f"Run '{run.name}' is not unseen: it is the data of the fitted run '{fitted.name}'.")
     information = information or observe(problem, progress=progress)
     base = base_parameters(problem.model)
     estimate = estimator.estimate(base, information)
@@ -65,10 +70,25 @@ def identify(
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
         standard=standard,
         standard_rule=rule,
-        findings=problem.findings + estimate.findings,
+        findings=problem.findings + _empty_runs(problem, information) + estimate.findings,
         versions=_versions(),
     )
     return _with_doubts(result)
+
+
+def _empty_runs(problem: Problem, information: Information) -> tuple[Finding, ...]:
+    present = {key.run for key in information.blocks}
+    return tuple(
+        Finding(
+            "empty-run",
+            "warning",
+            f"run '{run.name}' gives no rows: too short for the filters, outside its window, or at rest",
+            run.name,
+            "remove it, or mend what keeps its rows out",
+        )
+        for run in problem.runs
+        if run.name not in present
+    )
 
 
 def _standard(base: BaseParameters, estimate: Estimate, information: Information) -> tuple[Array | None, str]:

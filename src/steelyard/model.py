@@ -177,8 +177,10 @@ class Model:
         low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
         for j, joint in enumerate(self.robot.joints):
             reach = 1.0 if joint.is_prismatic else np.pi
-            low[j] = joint.limits.lower if np.isfinite(joint.limits.lower) else -reach
-            high[j] = joint.limits.upper if np.isfinite(joint.limits.upper) else reach
+            # exporters write 0 to 0 for "no limits"; a range too small to move in would hide the structure
+            stated = joint.limits.upper - joint.limits.lower > 0.01 * reach
+            low[j] = joint.limits.lower if stated and np.isfinite(joint.limits.lower) else -reach
+            high[j] = joint.limits.upper if stated and np.isfinite(joint.limits.upper) else reach
         shape = (self.robot.dof, count)
         q = rng.uniform(low[:, None], high[:, None], shape)
         return self.regressor(q, rng.normal(size=shape), rng.normal(size=shape))

@@ -104,14 +104,15 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
         for batch in _batches(stream_rows(problem, run, tile, progress), _BATCH):
             moving = np.abs(batch.v) >= problem.rest_speeds[:, None]
             for j, gatherer in enumerate(gatherers):
-                if j not in problem.still:
+                if j not in problem.still and not run.dead[j]:
                     gatherer.add(batch, batch.inside & moving[j])
         for gatherer in gatherers:
             blocks.update(gatherer.finished())
     if not blocks:
+        names = ", ".join(run.name for run in problem.runs)
         raise EstimationError(
-            "No rows are left after filtering, decimation and the rest mask. "
-            "Check that the log holds motion, widen the window, or lower 'rest', 'decimate' or the filters' support."
+            f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds motion "
+            "and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
         )
     return Information(model.layout, model.robot.joint_names, columns, ("effort",), blocks, block_rows)
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 import numpy as np
 from scipy.signal import butter, sosfiltfilt
 
-from steelyard.channels import ChannelMap, ResolvedChannels, resolve
+from steelyard.channels import ChannelMap, Linear, ResolvedChannels, resolve
 from steelyard.clock import Rows, Survey, Tally, clean, on_grid, split_at_gaps, survey, usual_step
 from steelyard.errors import DataError
 from steelyard.findings import Finding
@@ -28,6 +28,8 @@ EDGE_PERIODS = 4.0
 # Five-point central differences reach two samples; velocity and acceleration take two of them.
 DIFFERENCE_REACH = 2
 BLOCK = 32768
+# No joint moves this far [rad | m] from one row of a log to the next.
+_LEAP = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def prepare(
         top_speed=found.top_speed,
         lowest=found.lowest,
         highest=found.highest,
+        dead=found.dead,
         open=plan.pieces,
         load=load,
         role=role,
@@ -136,6 +139,11 @@ class _Plan:
                 f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows a second; resampling it at "
                 f"{self.settings.rate_hz:g} Hz would fold fast content onto slow. Use rate_hz near the log's rate and "
                 "thin out later with 'decimate'."
+            )
+        if self.settings.rate_hz is not None and self.settings.rate_hz > 20.0 / self.survey.step:
+            raise DataError(
+                f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows a second; rate_hz = "
+                f"{self.settings.rate_hz:g} would only invent samples. Use a rate near the log's own."
             )
         if self.settings.cutoff_hz is not None and self.settings.cutoff_hz >= 0.5 * self.rate:
             raise DataError(
@@ -181,7 +189,9 @@ class _Plan:
     def pieces(self) -> Iterator[Piece]:
         """The samples, in fixed blocks counted from each stretch's start: the reader's chunks leave no trace."""
         rows = clean(self.recording, self.channels, self.chunk_rows, self.settings.missing == "drop", Tally())
-        for number, group in groupby(split_at_gaps(rows, self.gap), key=itemgetter(0)):
+        for number, group in groupby(
+            split_at_gaps(rows, self.gap, self.channels.places(self.channels.q)), key=itemgetter(0)
+        ):
             parts: Iterable[Rows] = (part for _, part in group)
             if self.resamples:
                 span = self.survey.spans[number]
@@ -193,8 +203,8 @@ class _Plan:
                 yield self._differentiated(number, first, x, left, width)
 
     def _differentiated(self, number: int, first: int, x: Array, left: int, width: int) -> Piece:
-        def picked(linear):
-            return linear(x[[self.channels.columns.index(name) - 1 for name in linear.columns]])
+        def picked(linear: Linear) -> Array:
+            return linear(x[self.channels.places(linear)])
 
         inner = slice(left, left + width)
         q = self._lowpass(picked(self.channels.q))
@@ -254,6 +264,28 @@ class _Plan:
                     "positions were differentiated twice without a low-pass: noise and rounding bias the inertias",
                     self.recording.name,
                     "set cutoff_hz under [prepare], about five times the highest frequency of the motion",
+                )
+            )
+        # a step no motor makes in one sample: an angle that wraps, a sample that was lost, a frozen logger
+        for name, leap in zip(self.joints, s.largest_step, strict=True):
+            if leap > _LEAP and s.step < 0.05:
+                out.append(
+                    Finding(
+                        "position-jump",
+                        "error",
+                        f"the position of {name} jumps by {leap:.4g} from one row to the next",
+                        name,
+                        "unwrap angles that turn over at a full turn, and cut the log at lost samples",
+                    )
+                )
+        if s.repeated_times > 0.01 * s.rows:
+            out.append(
+                Finding(
+                    "repeated-times",
+                    "warning",
+                    f"{s.repeated_times} of {s.rows} rows repeat the time of the row before and were dropped",
+                    self.recording.name,
+                    "log the clock with more digits",
                 )
             )
         if s.stale > 0.01 * s.rows:

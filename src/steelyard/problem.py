@@ -49,6 +49,13 @@ class Problem:
                     f"Run '{run.name}' has joints {', '.join(run.joints)}; robot '{robot.name}' has "
                     f"{', '.join(robot.joint_names)}."
                 )
+        for k, run in enumerate(self.runs):
+            for other in self.runs[:k]:
+                if overlap(run, other):
+                    raise DataError(
+                        f"Runs '{other.name}' and '{run.name}' are the same data: counted twice, it would look more "
+                        "certain than it is. Remove one, or give them windows that do not overlap."
+                    )
         if np.any(self.rest_speeds < 0) or not np.all(np.isfinite(self.rest_speeds)):
             raise DataError(f"rest must be zero or positive, not {self.rest!r}.")
 
@@ -116,11 +123,24 @@ class Problem:
                         "check unit, sign, ratio, offset and column of its position, or correct the limits",
                     )
 
+    def _dead_findings(self) -> Iterator[Finding]:
+        for run in self.runs:
+            for j in np.flatnonzero(run.dead):
+                name = self.model.robot.joint_names[j]
+                yield Finding(
+                    "dead-effort",
+                    "error",
+                    f"the effort of {name} never changes in '{run.name}': its rows there are left out",
+                    name,
+                    "check its column in the channel map, or whether the drive reports an effort at all",
+                )
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         names = self.model.robot.joint_names
         travel = np.max([run.travel for run in self.runs], axis=0)
         told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
+        told += tuple(self._dead_findings())
         return told + tuple(
             Finding(
                 "joint-still",
@@ -132,3 +152,11 @@ class Problem:
             )
             for j in self.still
         )
+
+
+def overlap(one: Samples, other: Samples) -> bool:
+    """True when two runs use the same rows of the same file."""
+    if not one.sha256 or one.sha256 != other.sha256:
+        return False
+    (a, b), (c, d) = one.used, other.used
+    return min(b, d) > max(a, c)

@@ -25,12 +25,11 @@ from steelyard.prediction import correlation_finding, predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
 from steelyard.report.page import render
-from steelyard.results import RESULT, check_folder, document, text, write_folder
+from steelyard.results import REPORT, RESULT, check_folder, document, text, write_folder
 from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, named_terms
 
-REPORT = "report.html"
 ROLES = ("identify", "validate")
 
 Numbers = float | list[float] | dict[str, float]
@@ -186,17 +185,17 @@ def read_project(path: str | Path) -> Project:
     """A project file, every key checked: unknown keys, wrong types and missing ones are errors that name the place."""
     file = Path(path)
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
+        data = tomllib.loads(file.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise ProjectError(
             f"No project file '{file}'. Write one (see the project-file reference) or name its path."
         ) from None
     except IsADirectoryError:
         raise ProjectError(f"'{file}' is a folder; name the project file in it.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProjectError(f"'{file}' is not valid TOML: {error}.") from None
-    except OSError as error:
-        raise ProjectError(f"Cannot read '{file}': {error.strerror}.") from None
+    except (OSError, ValueError) as error:
+        raise ProjectError(f"Cannot read '{file}': {error}.") from None
     try:
         spec = msgspec.convert(data, ProjectSpec)
     except msgspec.ValidationError as error:
@@ -245,13 +244,13 @@ def _rest(spec: PrepareSpec, robot: Robot) -> float | list[float]:
 
 
 def _check(spec: ProjectSpec, file: Path) -> None:
-    if not any(run.role == "identify" for run in spec.run):
-        raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
     for run in spec.run:
         if run.role not in ROLES:
             raise ProjectError(f"'{file}': " + choices("role", run.role, ROLES))
         if run.rows is not None and run.seconds is not None:
             raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
+    if not any(run.role == "identify" for run in spec.run):
+        raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
     if not 0.0 <= spec.sign_width < float("inf"):
         raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
     name = spec.estimator if isinstance(spec.estimator, str) else spec.estimator.name

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from steelyard.scores import Score
 
 SCHEMA = "steelyard.result/1"
 RESULT = "result.json"
+REPORT = "report.html"
+RUN_FILES = (RESULT, REPORT)
 
 
 def document(result: Identification, project: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -183,41 +186,52 @@ def text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse to replace anything but an earlier run folder."""
-    if folder.exists() and not folder.is_dir():  # a device too: /dev/null is no folder to replace
-        raise OutputError(f"'{folder}' is no folder; name one with --out.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULT).is_file():
-        raise OutputError(f"'{folder}' holds other files and is no run folder; name another one with --out.")
+def check_folder(folder: Path, own: Collection[str] = RUN_FILES) -> None:
+    """Refuse to replace anything but a folder that holds only what Steelyard itself wrote there."""
+    try:
+        if folder.exists() and not folder.is_dir():  # a device too: /dev/null is no folder to replace
+            raise OutputError(f"'{folder}' is no folder; name one with --out.")
+        foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in own) if folder.is_dir() else []
+    except (OSError, ValueError) as error:
+        raise OutputError(f"Cannot use '{folder}' for results: {error}. Name another folder with --out.") from None
+    if foreign:
+        raise OutputError(
+            f"'{folder}' holds other files ({', '.join(foreign[:3])}{', …' if len(foreign) > 3 else ''}), which would "
+            "be lost; name another folder with --out."
+        )
+
+
+@contextmanager
+def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Path]:
+    """A fresh folder to fill, moved to `folder` in one step at the end: everything appears there, or nothing does."""
+    place = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
+    check_folder(place, own)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        room = Path(tempfile.mkdtemp(prefix=f".{place.name[:60]}-", dir=place.parent))
+    except (OSError, ValueError) as error:
+        raise OutputError(f"Cannot write beside '{folder}': {error}. Name another place with --out.") from None
+    fresh, old = room / "new", room / "old"
+    try:
+        fresh.mkdir()
+        yield fresh
+        check_folder(place, own)
+        if place.exists():
+            os.rename(place, old)
+        os.rename(fresh, place)
+    except OSError as error:
+        raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
+    finally:
+        if old.exists() and not place.exists():  # stopped between the two moves: the earlier run goes back
+            os.rename(old, place)
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write all files or none: into a new folder beside, then moved into place in one step."""
-    check_folder(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise OutputError(f"Cannot write beside '{folder}': {error.strerror}. Name another place with --out.") from None
-    old: Path | None = None
-    try:
-        fresh.chmod(0o755)
+    """Write all files or none."""
+    with whole_folder(folder) as fresh:
         for name, content in files.items():
             (fresh / name).write_text(content, "utf-8")
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent)) / "run"
-            os.rename(folder, old)
-        os.rename(fresh, folder)
-        if old is not None:
-            shutil.rmtree(old.parent, ignore_errors=True)
-    except OSError as error:
-        if old is not None:  # the earlier run goes back to its place
-            if old.exists():
-                os.rename(old, folder)
-            old.parent.rmdir()
-        raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _plain(x: Any) -> Any:

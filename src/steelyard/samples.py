@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.errors import DataError
 from steelyard.findings import Finding
@@ -42,7 +43,7 @@ class Samples:
     """One run, ready for a regressor. Pieces come in order and are the same at every opening.
 
     `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
-    torque [N·m] or a force [N] at the joint.
+    torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Samples:
     top_speed: Array
     lowest: Array
     highest: Array
+    dead: NDArray[np.bool_]
     open: Callable[[], Iterator[Piece]]
     load: str = "none"
     role: str = "identify"
@@ -59,6 +61,12 @@ class Samples:
     sha256: str = ""
     history: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """First and last time [s] of the log that may give rows."""
+        ends = [(s.start + s.window[0] / self.rate, s.start + s.window[1] / self.rate) for s in self.stretches]
+        return min(a for a, _ in ends), max(b for _, b in ends)
 
     @property
     def travel(self) -> Array:
@@ -100,6 +108,7 @@ class Samples:
             top_speed=np.max(np.abs(arrays[1]), axis=1, initial=0.0),
             lowest=np.min(arrays[0], axis=1, initial=np.inf),
             highest=np.max(arrays[0], axis=1, initial=-np.inf),
+            dead=np.ptp(arrays[3], axis=1) == 0.0 if count else np.ones(len(joints), bool),
             open=lambda: iter([Piece(0, 0, *arrays)]),
             load=load,
             history=("given with exact derivatives",),

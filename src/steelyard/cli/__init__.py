@@ -7,12 +7,10 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from steelyard.cli import consistency, identify, robots, validation
-from steelyard.cli.console import FAILED, app, people
+from steelyard.cli.console import FAILED, app, emit, say
 from steelyard.errors import SteelyardError
-from steelyard.results import text
 
 __all__ = ["app", "consistency", "identify", "main", "robots", "validation"]
 
@@ -25,8 +23,10 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except SteelyardError as error:
         _failed(str(error), wants_json)
-    except typer.Abort:
-        _failed("Stopped.", wants_json)
+    except (typer.Abort, KeyboardInterrupt):
+        _failed("Stopped; nothing was written.", wants_json)
+    except MemoryError:
+        _failed("Out of memory. Check rate_hz and the filters: they may ask for absurdly many samples.", wants_json)
     except Exception as error:
         # click's usage errors carry a message for people; anything else is a bug and keeps its traceback
         if not hasattr(error, "format_message"):
@@ -38,8 +38,8 @@ def main() -> None:
 
 def _failed(message: str, wants_json: bool) -> None:
     if wants_json:
-        print(text({"schema": "steelyard.error/1", "error": message}))
-    people.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+        emit({"schema": "steelyard.error/1", "error": message})
+    say(f"error: {message}", "red")
     sys.exit(FAILED)
 
 

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from steelyard.cli.console import JsonFlag, app, number, people
+from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
 from steelyard.consistency import (
     Consistency,
     LinkVerdict,
@@ -29,7 +28,7 @@ from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
 from steelyard.model import Model
-from steelyard.results import read_result, text
+from steelyard.results import read_result
 from steelyard.terms import DEFAULT_TERMS, named_terms
 
 INCONSISTENT = 1
@@ -48,7 +47,7 @@ def consistency(
     else:
         document = _robot_document(source, tolerance)
     if as_json:
-        print(text(document))
+        emit(document)
     if not document["consistent"]:
         raise typer.Exit(INCONSISTENT)
 
@@ -152,12 +151,12 @@ def _link_document(link: LinkVerdict) -> dict[str, Any]:
 
 
 def _show_links(title: str, links: Sequence[LinkVerdict]) -> None:
-    table = Table("body", "mass", "eigenvalues of J", "pivots", "Σ_c smallest", "needs", "verdict", title=escape(title))
+    table = Table("body", "mass", "eigenvalues of J", "pivots", "Σ_c smallest", "needs", "verdict", title=title)
     for link in links:
         needs = number(max(link.needed.eigenvalues, link.needed.pseudo_inertia))
         colour = "green" if link.passes else "bold red"
         table.add_row(
-            escape(link.name),
+            link.name,
             number(link.mass),
             " ".join(map(number, link.eigenvalues)),
             " ".join(map(number, link.pivots)),
@@ -174,7 +173,7 @@ def _show_verdict(verdict: Consistency, floor: MassMatrixFloor | None, unknown: 
         lines.append(f"Smallest eigenvalue of M(q) over {floor.count} random q: {number(floor.smallest)}")
     if unknown:
         lines.append(f"Without inertia in the file: {', '.join(unknown)}")
-    people.print(escape("\n".join(lines)), highlight=False)
+    say("\n".join(lines))
 
 
 def _show_feasibility(result: Identification, answer: Feasibility) -> None:
@@ -184,10 +183,8 @@ def _show_feasibility(result: Identification, answer: Feasibility) -> None:
         if answer.possible
         else f"These base values of {result.robot} are not possible: {number(answer.distance_sigma)} σ away"
     )
-    people.print(f"[bold]{escape(said)}[/] (prior: {prior}).", highlight=False)
+    say(f"{said} (prior: {prior}).", "bold")
 
 
 def _show_findings(findings: Sequence[Finding]) -> None:
-    colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
-    for finding in findings:
-        people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)
+    say_findings(findings)

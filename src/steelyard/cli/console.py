@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from steelyard.findings import Finding
+from steelyard.results import text
 
 app = typer.Typer(
     add_completion=False,
@@ -20,9 +25,32 @@ app = typer.Typer(
     help="Steelyard weighs a robot by its own motion: base parameters with honest error bars from logs.",
 )
 # A pipe or a file has no width of its own: wide enough for a table of parameters.
-people = Console(stderr=True, width=None if sys.stderr.isatty() else 160)
+# No markup: brackets in the names of joints, files and folders are brackets.
+people = Console(stderr=True, width=None if sys.stderr.isatty() else 160, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 FAILED = 2
+
+
+def emit(document: Mapping[str, Any]) -> None:
+    """One JSON object on stdout, whatever the terminal's encoding can hold."""
+    written = text(document)
+    try:
+        written.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        written = json.dumps(json.loads(written), indent=1)
+    print(written)
+
+
+def say(message: str, style: str = "") -> None:
+    """A line for people, unbroken, so that paths can be copied."""
+    people.print(message, style=style, soft_wrap=True)
+
+
+def say_findings(findings: Iterable[Finding]) -> None:
+    """Findings in the colours of their severity."""
+    colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
+    for finding in findings:
+        say(str(finding), colours[finding.severity])
 
 
 def number(x: float) -> str:
@@ -54,7 +82,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         if not tasks:
             bar.start()
         if run not in tasks:
-            tasks[run] = bar.add_task(f"observing {run}", total=total)
+            tasks[run] = bar.add_task(f"observing {escape(run)}", total=total)
         bar.update(tasks[run], completed=done)
 
     try:

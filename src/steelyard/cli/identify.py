@@ -9,10 +9,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Column, Table
 
-from steelyard.cli.console import FAILED, JsonFlag, app, number, people, percent, progress_bar
+from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.demo import demo as run_demo
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS
@@ -21,7 +20,6 @@ from steelyard.identification import Identification
 from steelyard.model import Model
 from steelyard.project import REPORT, read_project
 from steelyard.project import run as run_project
-from steelyard.results import text
 
 
 @app.command()
@@ -37,9 +35,9 @@ def identify(
     with progress_bar() as progress:
         done = run_project(read_project(project), out, estimator, progress)
     if as_json:
-        print(text(done.document))
+        emit(done.document)
     _show_result(done.identification)
-    people.print(f"Report: {done.folder / REPORT}", highlight=False, soft_wrap=True)
+    say(f"Report: {done.folder / REPORT}")
     _exit_on_errors(done.identification)
 
 
@@ -47,23 +45,21 @@ def identify(
 def demo(
     robot: Annotated[str, typer.Argument(help="A built-in name or a robot file.")] = "tx40",
     out: Annotated[Path | None, typer.Option(help="Folder for logs, project and results.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated robot, motion and noise.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated robot, motion and noise.")] = 7,
     as_json: JsonFlag = False,
 ) -> None:
     """Simulate a robot with known truth, log it, identify it from the log, and compare."""
     folder = out or Path("runs") / f"demo-{Path(robot).stem}"
-    people.print(f"Simulating {escape(robot)}, then identifying it from the log alone …", highlight=False)
+    say(f"Simulating {robot}, then identifying it from the log alone …")
     with progress_bar() as progress:
         done = run_demo(robot, folder, seed, progress)
     result = done.run.identification
     if as_json:
-        print(text({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))}))
+        emit({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))})
     _show_result(result)
-    people.print(
+    say(
         f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
-        f"Project: {done.project}\nReport: {done.run.folder / REPORT}",
-        highlight=False,
-        soft_wrap=True,
+        f"Project: {done.project}\nReport: {done.run.folder / REPORT}"
     )
     _exit_on_errors(result)
 
@@ -73,16 +69,17 @@ def estimators(as_json: JsonFlag = False) -> None:
     """List the estimators."""
     listed = {name: inspect.getdoc(kind) or "" for name, kind in ESTIMATORS.items()}
     if as_json:
-        print(text({"schema": "steelyard.estimators/1", "estimators": listed}))
+        emit({"schema": "steelyard.estimators/1", "estimators": listed})
         return
     for name, line in listed.items():
-        people.print(f"[bold]{name}[/]\n{escape(line)}\n", highlight=False)
+        say(name, "bold")
+        say(f"{line}\n")
 
 
 @app.command()
 def warm(as_json: JsonFlag = False) -> None:
     """Compile the kernels once; later runs load them from the cache."""
-    people.print("Compiling the kernels (once) …")
+    say("Compiling the kernels (once) …")
     start = time.perf_counter()
     model = Model(read_robot("planar2r"), ())
     q = np.zeros((2, 3))
@@ -93,8 +90,8 @@ def warm(as_json: JsonFlag = False) -> None:
     model.forward(q, q, model.torque(q, q, q, theta), theta)
     seconds = time.perf_counter() - start
     if as_json:
-        print(text({"schema": "steelyard.warm/1", "seconds": seconds}))
-    people.print(f"Kernels ready ({seconds:.1f} s).")
+        emit({"schema": "steelyard.warm/1", "seconds": seconds})
+    say(f"Kernels ready ({seconds:.1f} s).")
 
 
 def _show_result(result: Identification) -> None:
@@ -106,11 +103,9 @@ def _show_result(result: Identification) -> None:
         table.add_row(name, number(value), number(std), number(classical), percent(relative), unit)
     people.print(table)
     people.print(_score_table(result))
-    people.print(f"Scored: {result.relative_error.mask}", highlight=False)
-    colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
-    for finding in result.findings:
-        people.print(f"[{colours[finding.severity]}]{escape(str(finding))}[/]", highlight=False)
-    people.print(f"[bold]{escape(result.verdict)}[/]", highlight=False)
+    say(f"Scored: {result.relative_error.mask}")
+    say_findings(result.findings)
+    say(result.verdict, "bold")
 
 
 def _score_table(result: Identification) -> Table:

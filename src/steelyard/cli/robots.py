@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from steelyard.base_parameters import BaseParameters, base_parameters
-from steelyard.cli.console import JsonFlag, app, people
+from steelyard.cli.console import JsonFlag, app, emit, people, say
 from steelyard.errors import RobotError, choices
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.model import Model
-from steelyard.results import text
 from steelyard.terms import DEFAULT_TERMS, TERMS, named_terms
 
 
@@ -26,7 +24,7 @@ def robots(as_json: JsonFlag = False) -> None:
         inertias = all(link.inertia is not None for link in robot.links)
         listed.append({"name": name, "joints": robot.dof, "nominal_inertias": inertias, "source": robot.source})
     if as_json:
-        print(text({"schema": "steelyard.robots/1", "robots": listed}))
+        emit({"schema": "steelyard.robots/1", "robots": listed})
         return
     table = Table("robot", "joints", "nominal inertias")
     for row in listed:
@@ -50,7 +48,7 @@ def params(
     left_out = _symbols(without or [], model)
     base = base_parameters(model, left_out)
     if as_json:
-        print(text(_params_document(model, base, left_out)))
+        emit(_params_document(model, base, left_out))
     else:
         _show_params(model, base, left_out)
 
@@ -104,13 +102,16 @@ def _counts(base: BaseParameters, left_out: list[str]) -> dict[str, int]:
 
 def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> None:
     counts = _counts(base, left_out)
-    people.print(
-        f"[bold]{escape(model.robot.name)}[/]: {counts['standard']} standard parameters, "
-        f"{counts['zero']} without effect, [bold]{counts['base']} base parameters[/]\n"
-        f"gap: smallest kept {base.smallest_kept:.2g}, largest dropped {base.largest_dropped:.2g}",
-        highlight=False,
+    say(
+        f"{model.robot.name}: {counts['standard']} standard parameters, {counts['zero']} without effect, "
+        f"{counts['base']} base parameters",
+        "bold",
     )
-    people.print("without effect: " + ", ".join(base.layout.names[k] for k in base.zero), highlight=False)
+    say(f"rank decision: smallest sine kept {base.smallest_kept:.2g}, largest dropped {base.largest_dropped:.2g}")
+    say("without effect: " + (", ".join(base.layout.names[k] for k in base.zero) or "none"))
+    for link in model.robot.links:
+        if link.lumps:
+            say(f"lumped into {link.name}: " + ", ".join(lump.name for lump in link.lumps))
     table = Table("base parameter", "unit", "stands for")
     for name, unit, expression in zip(base.names, base.units, base.expressions, strict=True):
         table.add_row(name, unit, "" if expression == name else expression)

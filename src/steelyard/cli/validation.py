@@ -12,19 +12,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Column, Table
 
 from steelyard.base_parameters import base_parameters
 from steelyard.channels import resolve
-from steelyard.cli.console import JsonFlag, app, number, people, percent, progress_bar
+from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say
 from steelyard.errors import DataError, ProjectError, SteelyardError
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots
 from steelyard.identification import Identification
 from steelyard.observe import observe
 from steelyard.project import Numbers, Project, ProjectSpec, RunSpec, read_project
-from steelyard.results import read_document, read_result, record, result_file, text
+from steelyard.results import read_document, read_result, record, result_file
 from steelyard.robot import Robot
 from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
 
@@ -56,10 +55,10 @@ def validate_logs(
     if as_json:
         verdict = {"verdict": judged.verdict, "fail_above": fail_above, "failed": failed}
         logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
-        print(text(record("steelyard.validation/1", judged, logs=logs_read, **verdict)))
+        emit(record("steelyard.validation/1", judged, logs=logs_read, **verdict))
     _show_validation(judged)
     if failed:
-        people.print(f"[bold red]Relative error {percent(total)} is above {percent(fail_above or 0.0)}.[/]")
+        say(f"Relative error {percent(total)} is above {percent(fail_above or 0.0)}.", "bold red")
         raise typer.Exit(DIFFERS)
 
 
@@ -78,7 +77,7 @@ def crossvalidate(
         information = observe(problem, progress=progress)
     judged = cross_validate(base_parameters(model), information, described.estimator(), chosen, problem.mask)
     if as_json:
-        print(text(record("steelyard.crossvalidation/1", judged, robot=model.robot.name, verdict=judged.verdict)))
+        emit(record("steelyard.crossvalidation/1", judged, robot=model.robot.name, verdict=judged.verdict))
     _show_cross_validation(judged)
 
 
@@ -94,7 +93,7 @@ def compare_results(
     tests = [compare(found[0], other) for other in found[1:]]
     integrity = tests[0] if len(found) == 2 else None
     if as_json:
-        print(text(_comparison_document(results, found, integrity)))
+        emit(_comparison_document(results, found, integrity))
     _show_results(results, found)
     if integrity is not None:
         _show_integrity(integrity)
@@ -208,13 +207,10 @@ def _show_validation(judged: Validation) -> None:
         for name, one in judged.by_run.items():
             runs.add_row(name, percent(one.relative_error["total"]), number(one.r2["total"]), str(one.rows["total"]))
         people.print(runs)
-    people.print(f"Scored: {fit.mask}\nRaw: {raw.mask}", highlight=False)
+    say(f"Scored: {fit.mask}\nRaw: {raw.mask}")
     if judged.seen:
-        people.print(
-            f"[yellow]warning: {escape(', '.join(judged.seen))} also went into the fit: this is no unseen motion[/]",
-            highlight=False,
-        )
-    people.print(f"[bold]{escape(judged.verdict)}[/]", highlight=False)
+        say(f"warning: {', '.join(judged.seen)} also went into the fit: this is no unseen motion", "yellow")
+    say(judged.verdict, "bold")
 
 
 def _show_cross_validation(judged: CrossValidation) -> None:
@@ -225,12 +221,9 @@ def _show_cross_validation(judged: CrossValidation) -> None:
     people.print(table)
     for fold in judged.folds:
         if fold.not_excited:
-            people.print(
-                f"[yellow]warning: without {escape(fold.name)} nothing shows {', '.join(fold.not_excited)}[/]",
-                highlight=False,
-            )
-    people.print(f"Scored: {judged.pooled.mask}", highlight=False)
-    people.print(f"[bold]{escape(judged.verdict)}[/]", highlight=False)
+            say(f"warning: without {fold.name} nothing shows {', '.join(fold.not_excited)}", "yellow")
+    say(f"Scored: {judged.pooled.mask}")
+    say(judged.verdict, "bold")
 
 
 def _comparison_document(
@@ -260,9 +253,7 @@ def _side_by_side(found: Sequence[Identification]) -> list[tuple[str, str, list[
 
 
 def _show_results(paths: Sequence[Path], found: Sequence[Identification]) -> None:
-    table = Table(
-        "parameter", *(escape(f"{path} ({one.estimator})") for path, one in zip(paths, found, strict=True)), "unit"
-    )
+    table = Table("parameter", *(f"{path} ({one.estimator})" for path, one in zip(paths, found, strict=True)), "unit")
     for name, unit, pairs in _side_by_side(found):
         table.add_row(name, *(f"{number(value)} ± {number(std)}" for value, std in pairs), unit)
     people.print(table)
@@ -278,9 +269,9 @@ def _show_integrity(tested: Comparison) -> None:
         people.print(table)
     for label, names in (("before", tested.only_before), ("after", tested.only_after)):
         if names:
-            people.print(f"only in the result {label}: {', '.join(names)}", highlight=False)
+            say(f"only in the result {label}: {', '.join(names)}")
     if tested.untested:
-        people.print(f"not compared (no value or error bar): {', '.join(tested.untested)}", highlight=False)
+        say(f"not compared (no value or error bar): {', '.join(tested.untested)}")
     if not np.isfinite(tested.freedom):
-        people.print("[yellow]warning: too few blocks of time; classical error bars give false alarms[/]")
-    people.print(f"[bold]{escape(tested.verdict)}[/]", highlight=False)
+        say("warning: too few blocks of time; classical error bars give false alarms", "yellow")
+    say(tested.verdict, "bold")

@@ -25,11 +25,11 @@ FEWEST_CLUSTERS = 5
 def joint_deviations(information: Information, base: BaseParameters) -> Array:
     """σ_j (n,) of each joint's own least squares, σ_j² = ‖y_j − W_j χ̂_j‖² / (r_j − b_j)  (P0 §III).
 
-    Joints without rows or without any effort get NaN.
+    Joints without rows get NaN.
     """
     sigma = np.full(len(information.joints), np.nan)
     for j, triangle in enumerate(information.joint_triangles):
-        if not triangle.rows or j in silent_joints(information):
+        if not triangle.rows:
             continue
         own = [k for k, c in enumerate(information.columns[j]) if c in base.kept]
         w, y = triangle.r[:, own], triangle.r[:, len(information.columns[j])]
@@ -41,16 +41,10 @@ def joint_deviations(information: Information, base: BaseParameters) -> Array:
                 "log. Record longer, decimate less, or leave out terms."
             )
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        # a noise-free joint must not get an infinite weight: rounding of y bounds σ from below
-        floor = 1e-14 * np.linalg.norm(y) / np.sqrt(triangle.rows)
-        sigma[j] = max(np.linalg.norm(rest) / np.sqrt(freedom), floor)
-    return sigma
-
-
-def silent_joints(information: Information) -> tuple[int, ...]:
-    """Joints whose effort is zero in every row: a dead channel, which fits perfectly and proves nothing."""
-    columns, triangles = information.columns, information.joint_triangles
-    return tuple(j for j, t in enumerate(triangles) if t.rows and not np.any(t.r[:, len(columns[j])]))
+        sigma[j] = np.linalg.norm(rest) / np.sqrt(freedom)
+    # a joint that fits to rounding must not get an infinite weight: the largest effort's rounding bounds every σ
+    sizes = [np.linalg.norm(t.r[:, -1]) / np.sqrt(t.rows) for t in information.joint_triangles if t.rows]
+    return np.maximum(sigma, max(1e-14 * max(sizes), 1e-300))
 
 
 def solve(
@@ -70,17 +64,14 @@ def solve(
     `cancelled` (b,) parameters are held at zero (essential parameters); `prior` (k, b + 1) holds rows [P | p] in units
     of their standard deviation, which enter every fit and no cluster.
     """
-    silent = silent_joints(information)
-    counts = information.rows()
-    counts[list(silent)] = 0
-    rows = int(counts.sum())
-    if not rows:
-        raise EstimationError("Every effort in the log is zero. Check the columns of the effort channel.")
-    weights = np.where(np.isfinite(weights) & (counts > 0), weights, 0.0)
+    rows = int(information.rows().sum())
+    weights = np.where(np.isfinite(weights), weights, 0.0)
     columns = np.array(base.kept)
     held = np.zeros(len(columns), bool) if cancelled is None else cancelled
     extra = np.zeros((0, len(columns) + 1)) if prior is None else prior
     whole = triangular(np.concatenate([stacked(information, columns, weights), extra]))
+    if not np.all(np.isfinite(whole)):
+        raise EstimationError("The numbers overflow: positions or efforts are absurd. Check units, ratio and gain.")
     free = np.flatnonzero(~held)
     excited = np.zeros(len(columns), bool)
     excited[free[list(independent_columns(whole[:, free], DATA_TOLERANCE).kept)]] = True
@@ -99,11 +90,7 @@ def solve(
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, used, weights, g) for g in groups]
     robust, hanging = _leave_one_out(parts, theta, extra)
-    findings = (
-        _silent_findings(information, silent)
-        + _excitation_findings(base, excited | held)
-        + _cluster_findings(base, used, hanging, len(groups))
-    )
+    findings = _excitation_findings(base, excited | held) + _cluster_findings(base, used, hanging, len(groups))
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
         np.where(held, 0.0, _spread(theta, excited)),
@@ -154,19 +141,6 @@ def _spread(x: Array, excited: NDArray[np.bool_]) -> Array:
     out = np.full((len(excited),) * x.ndim, np.nan)
     out[np.ix_(*[np.flatnonzero(excited)] * x.ndim)] = x
     return out
-
-
-def _silent_findings(information: Information, silent: Sequence[int]) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            "silent-effort",
-            "error",
-            f"the effort of {information.joints[j]} is zero in every row: its rows are left out",
-            information.joints[j],
-            "check its column in the channel map, or whether the drive reports an effort at all",
-        )
-        for j in silent
-    )
 
 
 def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tuple[Finding, ...]:

@@ -226,7 +226,10 @@ def _fields(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         line = " ".join(line.split())
     if '"' in line:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+        try:
+            return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+        except csv.Error as error:
+            raise DataError(f"A line of the log cannot be split into cells ({error}): '{line.strip()[:60]}'.") from None
     return [cell.strip() for cell in line.split(delimiter)]
 
 

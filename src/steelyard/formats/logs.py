@@ -31,15 +31,15 @@ def read_recording(path: str | Path, delimiter: str | None = None) -> Recording:
 
 
 def _first_bytes(file: Path) -> bytes:
-    if file.is_dir():
-        raise DataError(f"'{file}' is a folder. Name one log file in it.")
     try:
+        if file.is_dir():
+            raise DataError(f"'{file}' is a folder. Name one log file in it.")
         with file.open("rb") as stream:
             magic = stream.read(len(_PARQUET_MAGIC))
     except FileNotFoundError:
         raise DataError(f"There is no file '{file}'. Check the path.{_similar(file)}") from None
-    except OSError as error:
-        raise DataError(f"'{file}' cannot be opened ({error.strerror}). Check the path and its permissions.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{file}' cannot be opened ({error}). Check the path and its permissions.") from None
     if not magic:
         raise DataError(f"'{file}' is empty. Check that the logger wrote data before it stopped.")
     return magic
