@@ -34,6 +34,12 @@ def independent_columns(matrix: Array, tolerance: float) -> Independence:
     """
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    count = matrix.shape[1]
+    if count and matrix.shape[0] >= count:
+        # where nothing depends on anything, one factorisation says so: |R_kk| is the sine of column k
+        plain = np.abs(np.diagonal(np.linalg.qr(scaled, mode="r")))
+        if plain.min() > tolerance:
+            return Independence(tuple(range(count)), (), float(plain.min()), 0.0)
     basis = np.zeros((matrix.shape[0], min(matrix.shape)))
     kept: list[int] = []
     dropped: list[int] = []

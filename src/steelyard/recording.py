@@ -17,6 +17,8 @@ from steelyard.parameters import Array
 
 Chunk = dict[str, Array]
 CHUNK_ROWS = 65536
+# Logs up to 8 MB of numbers are read once.
+SMALL_CELLS = 1_000_000
 
 
 class Opener(Protocol):
@@ -44,6 +46,7 @@ class Recording:
     source: str
     rows: int | None
     opener: Opener = field(repr=False, compare=False)
+    _small: dict[tuple[str, ...], list[Chunk]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def sha256(self) -> str:
@@ -63,7 +66,22 @@ class Recording:
         if chunk_rows < 1:
             raise DataError(f"A chunk of {chunk_rows} rows cannot be read from '{self.name}'; ask for one row or more.")
         asked = tuple(dict.fromkeys(columns))
-        return _recut(self.opener.blocks(asked), asked, chunk_rows)
+        return _recut(self._blocks(asked), asked, chunk_rows)
+
+    def _blocks(self, columns: tuple[str, ...]) -> Iterator[Chunk]:
+        """Blocks from the source; a small log is remembered, since the clock and the data each want a pass."""
+        if columns in self._small:
+            yield from self._small[columns]
+            return
+        seen: list[Chunk] | None = []
+        cells = 0
+        for block in self.opener.blocks(columns):
+            cells += len(columns) * block[columns[0]].size
+            if seen is not None:
+                seen = [*seen, block] if cells <= SMALL_CELLS else None
+            yield block
+        if seen is not None:
+            self._small[columns] = seen
 
     @staticmethod
     def from_arrays(name: str, arrays: Mapping[str, ArrayLike]) -> Recording:
