@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 README = (ROOT / "README.md").read_text("utf-8")
+REAL = (ROOT / "examples" / "real" / "README.md").read_text("utf-8")
 ALL_TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 
 # Every ```python block of a page is a whole program; a ```text block right under it is what it prints.
@@ -116,7 +117,11 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert listed == set(PAGES)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "examples" / "real" / "README.md", *PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
         if not target.startswith("http"):
@@ -176,9 +181,9 @@ def test_every_builtin_robot_is_documented() -> None:
         assert f"| `{name}` |" in (DOCS / "robots.md").read_text("utf-8")
 
 
-def finding_codes() -> set[str]:
-    """First argument of every Finding(…) in the sources; of a formatted one, the part before the braces."""
-    codes = set()
+def findings() -> dict[str, set[str]]:
+    """Severities by code of every Finding(…) in the sources; of a formatted code, the part before the braces."""
+    found: dict[str, set[str]] = {}
     for file in (ROOT / "src" / "steelyard").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if (
@@ -191,19 +196,23 @@ def finding_codes() -> set[str]:
                 if isinstance(code, ast.JoinedStr):
                     code = code.values[0]
                 assert isinstance(code, ast.Constant), f"{file.name}: a code that cannot be looked up"
-                codes.add(code.value)
-    return codes
+                severities = {str(n.value) for n in ast.walk(node.args[1]) if isinstance(n, ast.Constant)}
+                found.setdefault(str(code.value), set()).update(severities)
+    return found
 
 
 def test_every_finding_is_explained_and_no_other() -> None:
     page = (DOCS / "getting-started.md").read_text("utf-8")
     section = page.split("## Findings, and what to do\n")[1].split("\n## ")[0]
-    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    explained = {code for cell in first_cells for code in re.findall(r"`([\w-]+)`", cell)}
-    codes = finding_codes()
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|", section, re.MULTILINE)
+    explained = {code: set(cell.split(", ")) for codes, cell in rows for code in re.findall(r"`([\w-]+)`", codes)}
+    codes = findings()
     assert len(codes) > 5
-    assert not [code for code in codes if not any(name.startswith(code) for name in explained)]
     assert not [name for name in explained if not any(name.startswith(code) for code in codes)]
+    for code, severities in codes.items():
+        names = [name for name in explained if name == code or (code.endswith("-") and name.startswith(code))]
+        assert names, code
+        assert all(explained[name] == severities for name in names), code
 
 
 def test_every_command_and_option_is_in_the_readme() -> None:
@@ -245,8 +254,13 @@ def test_every_module_has_its_room() -> None:
             assert f"`{entry.name}/`" in page, entry.name
 
 
+def test_every_real_project_is_described() -> None:
+    for project in (ROOT / "examples" / "real").glob("*.toml"):
+        assert f"| `{project.name}` |" in REAL, project.name
+
+
 def test_no_machine_is_named() -> None:
-    for text in (README, ALL_TEXT):
+    for text in (README, REAL, ALL_TEXT):
         assert not re.search(r"(?<![\w.])/(work|root|home|tmp)\b", text)
 
 

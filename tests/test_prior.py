@@ -16,7 +16,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.errors import EstimationError, ModelError, RobotError
 from steelyard.estimators import MAP, WLS, named_estimator
 from steelyard.estimators.least_squares import joint_deviations
-from steelyard.estimators.map import FOLDS, WEIGHTS, chosen_weight
+from steelyard.estimators.regularised import FOLDS, WEIGHTS, chosen_weight
 from steelyard.formats.robots import read_robot
 from steelyard.formats.tables import read_table
 from steelyard.identification import Identification

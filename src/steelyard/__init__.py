@@ -5,7 +5,7 @@ from __future__ import annotations
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, WLS
+from steelyard.estimators import LS, MAP, WLS, Essential, Ridge
 from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
@@ -41,6 +41,7 @@ from steelyard.validation import Comparison, CrossValidation, Validation, compar
 
 __all__ = [
     "LS",
+    "MAP",
     "WLS",
     "AsymmetricCoulomb",
     "BaseParameters",
@@ -52,6 +53,7 @@ __all__ = [
     "Coupling",
     "CrossValidation",
     "Entry",
+    "Essential",
     "Finding",
     "Fourier",
     "Identification",
@@ -63,6 +65,7 @@ __all__ = [
     "Problem",
     "Quintic",
     "Recording",
+    "Ridge",
     "Robot",
     "Rotor",
     "Samples",

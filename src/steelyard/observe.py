@@ -111,8 +111,8 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
     if not blocks:
         names = ", ".join(run.name for run in problem.runs)
         raise EstimationError(
-            f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds motion "
-            "and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
+            f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
+            "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
         )
     return Information(model.layout, model.robot.joint_names, columns, ("effort",), blocks, block_rows)
 

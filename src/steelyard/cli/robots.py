@@ -36,7 +36,7 @@ def robots(as_json: JsonFlag = False) -> None:
 def params(
     robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
     without: Annotated[list[str] | None, typer.Option(help="Leave out columns by symbol (off) or name.")] = None,
-    gravity: Annotated[str | None, typer.Option(help="X,Y,Z in m/s² of the base frame.")] = None,
+    gravity: Annotated[str | None, typer.Option(help="X,Y,Z in m/s² in the world in which the base stands.")] = None,
     terms: Annotated[str | None, typer.Option(help=f"Comma-separated: {', '.join(TERMS)}; '' for none.")] = None,
     as_json: JsonFlag = False,
 ) -> None:

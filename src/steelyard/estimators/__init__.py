@@ -11,12 +11,13 @@ from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.ls import LS
 from steelyard.estimators.map import MAP
+from steelyard.estimators.ridge import Ridge
 from steelyard.estimators.wls import WLS
 from steelyard.prior import Widths
 
-__all__ = ["ESTIMATORS", "LS", "MAP", "WLS", "Essential", "Estimate", "Estimator", "named_estimator"]
+__all__ = ["ESTIMATORS", "LS", "MAP", "WLS", "Essential", "Estimate", "Estimator", "Ridge", "named_estimator"]
 
-ESTIMATORS: dict[str, type[Estimator]] = {kind.name: kind for kind in (LS, WLS, MAP, Essential)}
+ESTIMATORS: dict[str, type[Estimator]] = {kind.name: kind for kind in (LS, WLS, MAP, Ridge, Essential)}
 
 
 def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estimator:

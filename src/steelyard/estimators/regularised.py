@@ -1,0 +1,92 @@
+"""Weighted least squares pulled towards a prior: what `map` and `ridge` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.errors import EstimationError
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import joint_deviations, solve
+from steelyard.findings import Finding
+from steelyard.information import Information, stacked, triangular
+from steelyard.parameters import Array
+
+WEIGHTS = tuple(10.0**k for k in np.arange(-2.0, 4.01, 0.5))
+FOLDS = 10
+
+
+def checked_weight(weight: float | None) -> None:
+    """A stated weight must be positive; None means that the data chooses."""
+    if weight is not None and not (np.isfinite(weight) and weight > 0):
+        raise EstimationError(f"The weight of a prior must be positive, not {weight!r}.")
+
+
+def regularised(information: Information, base: BaseParameters, prior: Array, weight: float | None) -> Estimate:
+    """WLS with the rows [P | p] of a prior, in units of their standard deviation, times √weight.
+
+    θ̂ = (A + w PᵀP)⁻¹ (Wᵀy + w Pᵀp): an error of the prior's mean moves θ̂ as well, so the covariance is that of the data
+    (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹.
+    """
+    weights = 1.0 / joint_deviations(information, base)
+    findings: tuple[Finding, ...] = ()
+    if weight is None:
+        weight, findings = chosen_weight(information, base, weights, prior)
+    found = solve(information, base, weights, prior=np.sqrt(weight) * prior)
+    excited = np.flatnonzero(np.isfinite(found.value))
+    weights = np.where(np.isfinite(weights), weights, 0.0)
+    data = stacked(information, np.array(base.kept)[excited], weights)[:, :-1]
+    rows = np.sqrt(weight) * prior[:, excited]
+    together = triangular(np.concatenate([data, rows]))
+    inverse = np.asarray(np.linalg.solve(together[: len(excited)], np.eye(len(excited))), float)
+    moved = np.sqrt(weight) * rows @ inverse @ inverse.T
+    covariance = found.covariance.copy()
+    covariance[np.ix_(excited, excited)] += moved.T @ moved
+    leaning = _leaning([base.names[k] for k in excited], rows, inverse)
+    return replace(found, covariance=covariance).with_findings((*findings, *leaning))
+
+
+def chosen_weight(
+    information: Information, base: BaseParameters, weights: Array, prior: Array
+) -> tuple[float, tuple[Finding, ...]]:
+    """The largest of WEIGHTS whose cross-validated error is within one standard error of the smallest."""
+    weights = np.where(np.isfinite(weights), weights, 0.0)
+    folds = [stacked(information, base.kept, weights, times) for times in information.clusters(FOLDS)]
+    if len(folds) < 3:
+        raise EstimationError(
+            "Too few blocks of time to choose the prior's weight by cross-validation: state a weight, or record longer."
+        )
+    errors = np.array([[_left_out(folds, g, np.sqrt(w) * prior) for g in range(len(folds))] for w in WEIGHTS])
+    mean = errors.mean(axis=1)
+    best = int(mean.argmin())
+    # paired with the best: the blocks differ far more among themselves than the weights do
+    spread = (errors - errors[best]).std(axis=1, ddof=1) / np.sqrt(len(folds))
+    good = [k for k in range(len(WEIGHTS)) if mean[k] <= mean[best] + spread[k]]
+    weight = WEIGHTS[max(good)]
+    message = (
+        f"the prior's weight {weight:.3g} was chosen by leaving out {len(folds)} blocks of time in turn "
+        f"(squared error a block {mean[max(good)]:.4g} in units of σ_j², {mean[0]:.4g} at weight {WEIGHTS[0]:.3g})"
+    )
+    return weight, (Finding("prior-weight", "info", message),)
+
+
+def _left_out(folds: Sequence[Array], g: int, prior: Array) -> float:
+    """Squared weighted residual of fold g with the parameters of all others and the prior."""
+    others = triangular(np.concatenate([*(fold for k, fold in enumerate(folds) if k != g), prior]))
+    theta = np.linalg.lstsq(others[:-1, :-1], others[:-1, -1], rcond=None)[0]
+    rest = folds[g][:, :-1] @ theta - folds[g][:, -1]
+    return float(rest @ rest)
+
+
+def _leaning(names: Sequence[str], prior: Array, inverse: Array) -> tuple[Finding, ...]:
+    """Which parameters the prior decides: its share of their information, [ (A + P)⁻¹ P ]_ii between 0 and 1."""
+    pulled = prior @ inverse
+    share = np.einsum("ij,ij->i", inverse @ pulled.T, prior.T)
+    blind = [name for name, part in zip(names, share, strict=True) if part > 0.5]
+    if not blind:
+        return ()
+    message = f"the data is nearly blind to {len(blind)} base parameters, which the prior decides: {', '.join(blind)}"
+    return (Finding("prior-decides", "info", message, fix="move the joints concerned faster, further and together"),)
