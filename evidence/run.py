@@ -21,7 +21,21 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from steelyard import Model, Problem, Samples, base_parameters, identify, observe, prepare, read_project, read_robot
+from steelyard import (
+    MAP,
+    WLS,
+    Essential,
+    Model,
+    Problem,
+    Samples,
+    base_parameters,
+    cross_validate,
+    identify,
+    observe,
+    prepare,
+    read_project,
+    read_robot,
+)
 from steelyard.excitation import random_fourier
 from steelyard.project import Project
 from steelyard.terms import DEFAULT_TERMS, named_terms
@@ -159,12 +173,46 @@ def real_robots(quick: bool) -> Iterator[Line]:
         )
 
 
+def transfer(quick: bool) -> Iterator[Line]:
+    """Essential parameters, and errors on motion that was not fitted."""
+    if not DATA.is_dir():
+        yield Line("essential parameters and unseen runs of real robots", "-", "skipped: no shared data", True)
+        return
+
+    def opened(name: str):
+        project = read_project(ROOT / "examples" / "real" / f"{name}.toml")
+        model = project.model()
+        return project, model, project.problem(model, project.samples(model.robot, "identify"))
+
+    _, _, problem = opened("tx40")
+    result = identify(problem, Essential(ratio=30.0))
+    count, error = len(result.base) - len(result.cancelled), result.relative_error.total
+    yield Line(
+        "tx40, real log, essential parameters at r_σ = 30",
+        "22-31, <= 5.3%",
+        f"{count}, {error:.2%}",
+        22 <= count <= 31 and error <= 0.053,
+    )
+    project, model, problem = opened("kr300")
+    unseen = problem.with_runs(project.samples(model.robot, "validate"))
+    for estimator, bar in ((WLS(), 0.14), (MAP(), 0.05)):
+        result = identify(problem, estimator, held_out=unseen)
+        assert result.unseen is not None
+        error = result.unseen.total
+        yield Line(f"kr300 fitted on A, scored on B, {estimator.name}", f"<= {bar:.0%}", f"{error:.2%}", error <= bar)
+    _, model, problem = opened("ur10e-free")
+    judged = cross_validate(base_parameters(model), observe(problem), WLS(), "runs")
+    error = judged.pooled.total
+    yield Line("ur10e, leave one of 11 runs out, wls", "<= 4.3%", f"{error:.2%}", error <= 0.043)
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "counts": counts,
     "oracles": oracles,
     "invariance": invariance,
     "intervals": intervals,
     "real": real_robots,
+    "transfer": transfer,
 }
 
 

@@ -5,7 +5,7 @@ Infinitely many standard sets share the base values χ_b = B θ. The question is
     find θ   with   B θ = χ_b,   P_l(θ) ⪰ ε·1 for every link l,   Ia, Fv, Fc ≥ 0,   m⁻ ≤ M ≤ m⁺,   c⁻ M ≤ mc ≤ c⁺ M
 
 P_l is the 4×4 pseudo-inertia, linear in θ, so this is a convex (semidefinite) problem with a definite answer.
-Clarabel solves it; what it returns is checked again here with numpy alone.
+Clarabel solves it, behind `cones`; what it returns is checked again with numpy alone.
 """
 
 from __future__ import annotations
@@ -13,25 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
 
-import clarabel
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
+from steelyard.cones import Answer, Block, Bounds, Box, Scales, blocks_of, clipped, minimise, violation
 from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
-from steelyard.errors import EstimationError, ModelError, choices
+from steelyard.errors import EstimationError, ModelError
 from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
 from steelyard.threads import single_threaded
 
-_solver: Any = clarabel  # compiled, without types
-
 # A standard set counts as feasible when it misses no constraint, scaled to the size of its link, by more than this.
 CERTIFIED = 1e-8
+# What the solver misses by its last digits is brought this far inside.
+FLOOR = 1e-2 * CERTIFIED
 # The solver is asked to stay this far inside where there is room, so that its own error does not matter.
 INSIDE = 1e-7
 # The size of a link lies between these [m].
@@ -46,9 +44,6 @@ ROPE = 1e-4
 NOISE_SIGMA = 3.0
 
 GOOD = ("Solved", "AlmostSolved", "Closed form")
-
-Bounds = tuple[float, float]
-Box = tuple[Sequence[float] | Array, Sequence[float] | Array]
 
 
 @dataclass(frozen=True)
@@ -148,17 +143,17 @@ def nearest_feasible(
     `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior.
     """
     asked = _Question.of(base, values, covariance, prior, widths)
-    blocks = _blocks(base.layout, constraints, asked.scales)
+    blocks = _cones(base.layout, constraints, asked.scales)
     answer = _without_cones(asked)
-    if _violation(answer.theta, blocks) > 0.0:
+    if violation(answer.theta, blocks) > 0.0:
         answer = _with_base_values(asked, blocks, INSIDE)
-    if CERTIFIED < _violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
+    if CERTIFIED < violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
         asked = replace(asked, scales=_scales(base, asked.chi, answer.theta))
-        blocks = _blocks(base.layout, constraints, asked.scales)
+        blocks = _cones(base.layout, constraints, asked.scales)
         answer = _with_base_values(asked, blocks, INSIDE)
-    if _violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
+    if violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
         answer = _with_base_values(asked, blocks, 0.0)
-    possible = _violation(answer.theta, blocks) <= CERTIFIED
+    possible = violation(answer.theta, blocks) <= CERTIFIED
     distance = 0.0
     if not possible:
         distance, answer = _nearest_possible(asked, blocks, answer.iterations)
@@ -174,7 +169,7 @@ def nearest_feasible(
             name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0])
             for name, columns in link_columns(base.layout).items()
         },
-        violation=_violation(theta, blocks),
+        violation=violation(theta, blocks),
         status=answer.status,
         iterations=answer.iterations,
     )
@@ -193,13 +188,6 @@ def scatter(std: Array, classical: Array) -> Array:
 # --- The question -----------------------------------------------------------------------------------------------------
 
 
-class _Scales(NamedTuple):
-    """Sizes that make every link look alike to the solver: its mass [kg] and length [m], and every column's own."""
-
-    links: dict[str, tuple[float, float]]
-    columns: Array
-
-
 @dataclass(frozen=True)
 class _Question:
     """What was asked, checked; `far` and `near` are (F, f) of the norms ‖Fθ + f‖ to base values and to the prior."""
@@ -210,7 +198,7 @@ class _Question:
     covariance: Array
     reference: Array
     width: Array
-    scales: _Scales
+    scales: Scales
 
     @staticmethod
     def of(
@@ -264,6 +252,18 @@ class _Question:
         return self.base.names[worst], float(moves[worst])
 
 
+def _cones(layout: Layout, constraints: Constraints, scales: Scales) -> list[Block]:
+    return blocks_of(
+        layout,
+        scales,
+        margin=constraints.margin,
+        tolerance=constraints.tolerance,
+        nonnegative=constraints.nonnegative,
+        masses=constraints.masses,
+        boxes=constraints.boxes,
+    )
+
+
 def _checked(vector: Array, size: int, what: str) -> Array:
     vector = np.asarray(vector, float)
     if vector.shape != (size,) or not np.all(np.isfinite(vector)):
@@ -271,7 +271,7 @@ def _checked(vector: Array, size: int, what: str) -> Array:
     return vector
 
 
-def _scales(base: BaseParameters, chi: Array, reference: Array) -> _Scales:
+def _scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
     """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
 
     # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
@@ -293,146 +293,35 @@ def _scales(base: BaseParameters, chi: Array, reference: Array) -> _Scales:
             own_length = float(np.clip(np.sqrt(spread / own_mass), *LENGTHS))
         links[name] = (own_mass, own_length)
         columns[index] = own_mass * np.array([own_length**2] * 6 + [own_length] * 3 + [1.0])
-    return _Scales(links, columns)
+    return Scales(links, columns)
 
 
-# --- Constraints as cones ---------------------------------------------------------------------------------------------
+# --- The search -------------------------------------------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
-    """G θ + h in the cone: of numbers ≥ 0, of vectors (t, x) with ‖x‖ ≤ t, or of stacked positive matrices.
-
-    `inward` is the direction in which there is room inside the cone, None where there may be none.
-    """
-
-    cone: Literal["nonnegative", "ball", "psd"]
-    matrix: Array
-    offset: Array
-    inward: Array | None = None
-
-
-# The upper triangle column by column, as Clarabel stacks a symmetric matrix; off the diagonal times √2.
-_COLUMN, _ROW = np.tril_indices(4)
-_STACK = np.where(_ROW == _COLUMN, 1.0, np.sqrt(2.0))
-# svec P(v) = _PSEUDO v
-_PSEUDO = np.column_stack([pseudo_inertia(unit)[_ROW, _COLUMN] for unit in np.eye(10)])
-
-
-def _blocks(layout: Layout, constraints: Constraints, scales: _Scales) -> list[_Block]:
-    links = link_columns(layout)
-    for name in (*constraints.masses, *constraints.boxes):
-        if name not in links:
-            raise ModelError(choices("link", name, links))
-    symbols = dict.fromkeys((*NONNEGATIVE, *(column.symbol for column in layout.columns)))
-    for symbol in constraints.nonnegative:
-        if symbol not in symbols:
-            raise ModelError(choices("symbol", symbol, symbols))
-    drive = [k for k, column in enumerate(layout.columns) if column.symbol in constraints.nonnegative]
-    blocks = [_pseudo_inertia_block(layout, links[name], scales.links[name], constraints) for name in links]
-    blocks.append(
-        _Block("nonnegative", np.diag(1.0 / scales.columns)[drive], np.zeros(len(drive)), np.ones(len(drive)))
-    )
-    blocks.append(_bounds_block(layout, links, scales, constraints))
-    return [block for block in blocks if len(block.matrix)]
-
-
-def _pseudo_inertia_block(
-    layout: Layout, columns: NDArray[np.int64], scale: tuple[float, float], constraints: Constraints
-) -> _Block:
-    """T (P + t·diag(1,1,1,0) − ε·1) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, and numbers near one."""
-    mass, length = scale
-    size = np.array([length, length, length, 1.0]) * np.sqrt(mass)
-    weight = _STACK / (size[_ROW] * size[_COLUMN])
-    shift = constraints.tolerance * np.diag([1.0, 1.0, 1.0, 0.0]) - constraints.margin * np.eye(4)
-    matrix = np.zeros((10, len(layout)))
-    matrix[:, columns] = weight[:, None] * _PSEUDO
-    return _Block("psd", matrix, weight * shift[_ROW, _COLUMN], np.where(_ROW == _COLUMN, 1.0, 0.0))
-
-
-def _bounds_block(
-    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: _Scales, constraints: Constraints
-) -> _Block:
-    """m⁻ ≤ M ≤ m⁺ and c⁻ M ≤ mc ≤ c⁺ M, without the infinite ones."""
-    unit = np.eye(len(layout))
-    rows: list[tuple[Array, float]] = []
-    for name, (low, high) in constraints.masses.items():
-        mass, size = unit[links[name][9]], scales.links[name][0]
-        rows += [(sign * mass / size, -sign * x / size) for sign, x in ((1.0, low), (-1.0, high)) if np.isfinite(x)]
-    for name, corners in constraints.boxes.items():
-        mass, size = unit[links[name][9]], scales.links[name][0] * scales.links[name][1]
-        for column, *pair in zip(links[name][6:9], *corners, strict=True):
-            both = zip((1.0, -1.0), pair, strict=True)
-            rows += [(sign * (unit[column] - x * mass) / size, 0.0) for sign, x in both if np.isfinite(x)]
-    matrix = np.array([row for row, _ in rows]).reshape(-1, len(layout))
-    return _Block("nonnegative", matrix, np.array([offset for _, offset in rows]))
-
-
-def _unstacked(value: Array) -> Array:
-    matrix = np.empty((4, 4))
-    matrix[_ROW, _COLUMN] = matrix[_COLUMN, _ROW] = value / _STACK
-    return matrix
-
-
-def _violation(theta: Array, blocks: Sequence[_Block]) -> float:
-    """How far theta misses the worst of the scaled constraints, by numpy; 0 where it meets all."""
-    worst = 0.0
-    for block in blocks:
-        value = block.matrix @ theta + block.offset
-        if block.cone == "psd":
-            value = np.linalg.eigvalsh(_unstacked(value))
-        worst = max(worst, -float(value.min()))
-    return worst
-
-
-def _clipped(theta: Array, blocks: Sequence[_Block]) -> Array:
-    """theta with the solver's last digits brought inside the cones that have room, eigenvalues cut at ≈ 0."""
-    theta, floor = theta.copy(), 1e-2 * CERTIFIED
-    for block in blocks:
-        if block.inward is None:
-            continue
-        value = block.matrix @ theta + block.offset
-        if block.cone == "psd":
-            eigenvalues, vectors = np.linalg.eigh(_unstacked(value))
-            value = ((vectors * np.maximum(eigenvalues, floor)) @ vectors.T)[_ROW, _COLUMN] * _STACK
-        else:
-            value = np.maximum(value, floor)
-        columns = np.flatnonzero(block.matrix.any(axis=0))
-        theta[columns] = np.linalg.solve(block.matrix[:, columns], value - block.offset)
-    return theta
-
-
-# --- Clarabel ---------------------------------------------------------------------------------------------------------
-
-
-class _Answer(NamedTuple):
-    theta: Array
-    status: str
-    iterations: int
-
-
-def _without_cones(asked: _Question) -> _Answer:
+def _without_cones(asked: _Question) -> Answer:
     """θ_ref + D (B D)⁺ (χ_b − B θ_ref): P0 eq. (30) in the weighted norm. If it is physical, nothing is nearer."""
     mapped, width = asked.base.map[asked.known], asked.width
     lack = asked.chi[asked.known] - mapped @ asked.reference
     step = np.linalg.lstsq(mapped * width, lack, rcond=None)[0]
-    return _Answer(asked.reference + width * step, "Closed form", 0)
+    return Answer(asked.reference + width * step, "Closed form", 0)
 
 
-def _with_base_values(asked: _Question, blocks: Sequence[_Block], inside: float) -> _Answer:
+def _with_base_values(asked: _Question, blocks: Sequence[Block], inside: float) -> Answer:
     """The search runs in the null space of B, from eq. (30) on: B θ = χ_b holds to rounding, whatever comes out."""
     scaled = asked.base.map[asked.known] * asked.scales.columns
     free = null_space(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
-    return _minimise(asked.near, blocks, _without_cones(asked).theta, asked.scales.columns[:, None] * free, inside)
+    return minimise(asked.near, blocks, _without_cones(asked).theta, asked.scales.columns[:, None] * free, inside)
 
 
-def _nearest_possible(asked: _Question, blocks: Sequence[_Block], spent: int) -> tuple[float, _Answer]:
+def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> tuple[float, Answer]:
     start, span = np.zeros(len(asked.base.layout)), np.diag(asked.scales.columns)
     # A rope to the prior: the least distance may be approached as a mass grows without end, and never be reached.
     rope = ROPE / asked.scales.columns
     roped = (np.vstack([asked.far[0], np.diag(rope)]), np.concatenate([asked.far[1], -rope * asked.reference]))
-    first = _minimise(roped, blocks, start, span)
-    theta = _clipped(first.theta, blocks)
-    if _violation(theta, blocks) > CERTIFIED:
+    first = minimise(roped, blocks, start, span)
+    theta = clipped(first.theta, blocks, FLOOR)
+    if violation(theta, blocks) > CERTIFIED:
         raise EstimationError(
             f"Found no standard set that satisfies the constraints, whatever the base values ({first.status}). "
             "Widen the mass bounds and boxes, or lower the margin."
@@ -440,60 +329,9 @@ def _nearest_possible(asked: _Question, blocks: Sequence[_Block], spent: int) ->
     distance = asked.distance(theta)
     matrix, offset = asked.far
     radius = (1.0 + SLACK) * distance + 1e-6
-    ball = _Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
-    second = _minimise(asked.near, [*blocks, ball], start, span, INSIDE)
-    nearer = _clipped(second.theta, blocks)
-    good = _violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
+    ball = Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
+    second = minimise(asked.near, [*blocks, ball], start, span, INSIDE)
+    nearer = clipped(second.theta, blocks, FLOOR)
+    good = violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
     iterations = spent + first.iterations + second.iterations
-    return distance, _Answer(nearer if good else theta, second.status if good else first.status, iterations)
-
-
-def _minimise(
-    norm: tuple[Array, Array], blocks: Sequence[_Block], start: Array, span: Array, inside: float = 0.0
-) -> _Answer:
-    """min t over (x, t) with ‖F θ + f‖ ≤ t and all blocks, θ = start + span x, `inside` the cones that have room.
-
-    A cone, not a square: its minimum is sharp where the distance is zero.
-    """
-    matrix, offset = norm
-    scale = max(float(np.abs(matrix @ span).max()), 1e-12)
-    rows = [np.zeros((1, span.shape[1])), matrix @ span / scale]
-    right = [np.zeros(1), (matrix @ start + offset) / scale]
-    cones = [_solver.SecondOrderConeT(1 + len(matrix))]
-    for block in blocks:
-        rows.append(block.matrix @ span)
-        right.append(block.matrix @ start + block.offset - (0.0 if block.inward is None else inside * block.inward))
-        cones.append(_cone(block))
-    stacked = np.vstack(rows)
-    height = np.zeros((len(stacked), 1))
-    height[0] = 1.0
-    size = span.shape[1]
-    # Clarabel: A x + s = b with s in the cones
-    solver = _solver.DefaultSolver(
-        sparse.csc_matrix((size + 1, size + 1)),
-        np.concatenate([np.zeros(size), [1.0]]),
-        sparse.csc_matrix(-np.hstack([stacked, height])),
-        np.concatenate(right),
-        cones,
-        _settings(),
-    )
-    solution = solver.solve()
-    x = np.array(solution.x)[:size]
-    theta = start + span @ x if np.all(np.isfinite(x)) else start
-    return _Answer(theta, str(solution.status), int(solution.iterations))
-
-
-def _cone(block: _Block) -> Any:
-    if block.cone == "psd":
-        return _solver.PSDTriangleConeT(4)
-    kind = _solver.NonnegativeConeT if block.cone == "nonnegative" else _solver.SecondOrderConeT
-    return kind(len(block.matrix))
-
-
-def _settings() -> Any:
-    settings = _solver.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    settings.tol_feas = 1e-10
-    settings.tol_gap_abs = settings.tol_gap_rel = 1e-9
-    return settings
+    return distance, Answer(nearer if good else theta, second.status if good else first.status, iterations)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
 from steelyard.consistency import (
@@ -23,7 +24,7 @@ from steelyard.consistency import (
     robot_bodies,
 )
 from steelyard.errors import RobotError
-from steelyard.feasibility import CERTIFIED, Constraints, Feasibility, nearest_feasible, scatter
+from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, Constraints, Feasibility, nearest_feasible, scatter
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
@@ -75,7 +76,8 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
         "schema": SCHEMA,
         "kind": "result",
         "robot": result.robot,
-        "consistent": answer.possible,
+        # within three σ it is noise: the robot is possible, only not exactly at these values
+        "consistent": answer.possible or answer.distance_sigma <= NOISE_SIGMA,
         "tolerance": tolerance,
         "prior": "nominal" if layout.nominal is not None else "none",
         "unknown": unknown,
@@ -162,7 +164,7 @@ def _show_links(title: str, links: Sequence[LinkVerdict]) -> None:
             " ".join(map(number, link.pivots)),
             number(link.second_moments[0]),
             needs,
-            f"[{colour}]{link.verdict}[/]",
+            Text(link.verdict, style=colour),
         )
     people.print(table)
 
@@ -181,7 +183,7 @@ def _show_feasibility(result: Identification, answer: Feasibility) -> None:
     said = (
         f"These base values of {result.robot} are possible"
         if answer.possible
-        else f"These base values of {result.robot} are not possible: {number(answer.distance_sigma)} σ away"
+        else f"These base values of {result.robot} are not possible as they are: {number(answer.distance_sigma)} σ away"
     )
     say(f"{said} (prior: {prior}).", "bold")
 
