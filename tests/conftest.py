@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 # two test processes on two cores: BLAS threads would only get in each other's way
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -11,6 +15,8 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from steelyard.cli import main
 
 # Same examples on every run and every machine; no deadline, because the first call of a kernel compiles it.
 settings.register_profile(
@@ -39,3 +45,36 @@ def shared_data(*parts: str) -> Path:
 def _shared_data():
     """`shared_data("ur10e")` is the folder, or the test is skipped with a message that names it."""
     return shared_data
+
+
+class Told(NamedTuple):
+    """What a command did: exit code, stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The one object on stdout; anything else there is a failure."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+Run = Callable[..., Told]
+
+
+@pytest.fixture
+def steelyard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`steelyard("params", "tx40")` through the entry point, in this process."""
+
+    def run(*arguments: object) -> Told:
+        monkeypatch.setattr(sys, "argv", ["steelyard", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Told(code, captured.out, captured.err)
+
+    return run

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from conftest import Run
 from simulated import log_of, model_of
-from steelyard.cli import main
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.parameters import Array
@@ -75,39 +75,6 @@ unit = "N.m"
 [[run]]
 log = "log.csv"
 """
-
-
-class Told(NamedTuple):
-    """What a command did: exit code, stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The one object on stdout; anything else there is a failure."""
-        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-Run = Callable[..., Told]
-
-
-@pytest.fixture
-def steelyard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`steelyard("params", "tx40")` through the entry point, in this process."""
-
-    def run(*arguments: object) -> Told:
-        monkeypatch.setattr(sys, "argv", ["steelyard", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Told(code, captured.out, captured.err)
-
-    return run
 
 
 def csv(columns: Mapping[str, Array]) -> str:

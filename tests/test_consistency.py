@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from conftest import Run
 from steelyard.base_parameters import BaseParameters, base_parameters
-from steelyard.cli import main
 from steelyard.consistency import (
     Consistency,
     com_inertia,
@@ -500,14 +499,6 @@ def test_cvxpy_agrees(seed: int) -> None:
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
-class Told(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Told]
-
 URDF = """\
 <robot name="arm">
   <link name="ground"/>
@@ -525,21 +516,6 @@ URDF = """\
   <joint name="face" type="fixed"><parent link="tool"/><child link="flange"/></joint>
 </robot>
 """
-
-
-@pytest.fixture
-def steelyard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> Told:
-        monkeypatch.setattr(sys, "argv", ["steelyard", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Told(code, captured.out, captured.err)
-
-    return run
 
 
 def urdf(folder: Path, ixx: float = 0.03, tool: float = 0.001) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from conftest import Run
 from simulated import (
     arm,
     channels_of,
@@ -29,7 +29,6 @@ from simulated import (
     truth_of,
 )
 from steelyard.base_parameters import base_parameters
-from steelyard.cli import main
 from steelyard.demo import demo
 from steelyard.errors import DataError, EstimationError, ModelError
 from steelyard.estimators import LS, WLS, Estimator
@@ -583,38 +582,6 @@ def test_another_robot_cannot_be_compared() -> None:
 
 
 # --- The command line -------------------------------------------------------------------------------------------------
-
-
-class Told(NamedTuple):
-    """What a command did: exit code, stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-Run = Callable[..., Told]
-
-
-@pytest.fixture
-def steelyard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`steelyard("validate", …)` through the entry point, in this process."""
-
-    def run(*arguments: object) -> Told:
-        monkeypatch.setattr(sys, "argv", ["steelyard", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Told(code, captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")
