@@ -112,7 +112,7 @@ def clean(
                 f"Log '{recording.name}': time goes backwards in row {number[row] + 1} ('{channels.time}' steps by "
                 f"{step[row]:.6g} s). Split the log there, or name the right time column."
             )
-        stale = np.all(np.diff(x, axis=1, prepend=last_x) == 0.0, axis=0)
+        stale = _repeats(x, last_x)
         frozen = (step == 0.0) & ~stale
         tally.stale += int(stale.sum())
         tally.repeated_times += int(frozen.sum())
@@ -127,6 +127,15 @@ def clean(
         if len(kept):
             hole = np.maximum.reduceat(np.append(steps, 0.0), np.append(starts, len(steps)))[: len(kept)]
             yield Rows(number[keep], t[keep], x[:, keep], hole)
+
+
+def _repeats(x: Array, last: Array) -> NDArray[np.bool_]:
+    """Rows (columns of x) equal to the one before in every channel; the first channel rules out nearly all."""
+    out = np.diff(x[0], prepend=last[0]) == 0.0
+    rows = np.flatnonzero(out)
+    before = np.where(rows > 0, x[:, np.maximum(rows - 1, 0)], last)
+    out[rows] = np.all(x[:, rows] == before, axis=0)
+    return out
 
 
 def usual_step(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -> float:
@@ -153,11 +162,15 @@ def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) ->
     """
     span, last, last_x = 0, None, np.empty((len(positions), 1))
     for part in rows:
-        where = part.x[positions]
         step = np.diff(part.t, prepend=part.t[0] if last is None else last)
-        jump = np.abs(np.diff(where, axis=1, prepend=where[:, :1] if last is None else last_x)).max(axis=0)
-        cuts = np.flatnonzero((part.hole > gap) & (step > gap) | (step > gap) & (jump > _REST_JUMP))
-        last, last_x = part.t[-1], where[:, -1:]
+        long = np.flatnonzero(step > gap)
+        if len(long):
+            now = part.x[np.ix_(positions, long)]
+            before = np.where(long > 0, part.x[np.ix_(positions, np.maximum(long - 1, 0))], last_x)
+            moved = np.abs(now - before).max(axis=0) > _REST_JUMP
+            long = long[moved | (part.hole[long] > gap)]
+        cuts = long
+        last, last_x = part.t[-1], part.x[positions, -1:]
         # unique: a jump at the part's first row is one cut, not an empty span and another
         for first, stop in pairwise(sorted({0, *cuts.tolist(), len(part.t)})):
             span += int(first in cuts)
