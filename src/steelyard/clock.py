@@ -165,8 +165,8 @@ def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) ->
         step = np.diff(part.t, prepend=part.t[0] if last is None else last)
         long = np.flatnonzero(step > gap)
         if len(long):
-            now = part.x[np.ix_(positions, long)]
-            before = np.where(long > 0, part.x[np.ix_(positions, np.maximum(long - 1, 0))], last_x)
+            now = part.x[:, long][positions]
+            before = np.where(long > 0, part.x[:, np.maximum(long - 1, 0)][positions], last_x)
             moved = np.abs(now - before).max(axis=0) > _REST_JUMP
             long = long[moved | (part.hole[long] > gap)]
         cuts = long

@@ -214,11 +214,13 @@ class _Question:
             raise EstimationError("Every width must be positive.")
         if given is None:
             width = np.where(base.map.any(axis=0), width, FREE_WIDTH * width)
-        known = np.isfinite(chi)
         spread = np.ones(len(base)) if covariance is None else np.asarray(covariance, float)
         spread = np.diag(spread**2) if spread.ndim == 1 else spread
         if spread.shape != (len(base), len(base)):
             raise EstimationError(f"The covariance must be ({len(base)}, {len(base)}), or σ ({len(base)},).")
+        # a cancelled parameter has a value but no error bar: it says nothing about what is possible
+        known = np.isfinite(chi) & np.isfinite(np.diagonal(spread))
+        chi = np.where(known, chi, np.nan)
         return _Question(base, chi, known, spread, reference, width, _scales(base, chi, reference))
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -49,6 +50,7 @@ class Identification:
     unseen: Score | None
     unseen_nominal: Score | None
     runs: tuple[RunRecord, ...]
+    estimator_options: dict[str, Any] = field(default_factory=dict)
     cancelled: tuple[str, ...] = ()
     standard: Array | None = None
     standard_rule: str = ""

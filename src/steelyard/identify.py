@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -52,6 +53,7 @@ def identify(
     result = Identification(
         robot=problem.model.robot.name,
         estimator=estimator.name,
+        estimator_options=asdict(estimator),  # type: ignore[arg-type]
         base=base,
         value=estimate.value,
         covariance=estimate.covariance,

@@ -63,7 +63,7 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
         missing = sorted({c.owner for c in layout.columns if c.symbol in INERTIAL and c.nominal is None})
         raise EstimationError(
             f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
-            "Add them to the robot file, or use the estimator wls."
+            "Add them to the robot file, or use the estimator wls or ridge."
         )
     negative = [c.name for c in layout.columns if c.symbol in ("M", "Ia") and (c.nominal or 0.0) < 0.0]
     if negative:

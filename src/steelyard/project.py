@@ -222,7 +222,8 @@ def run(
     fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
     scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()
     result = result.with_findings(correlation_finding(fitted, result.clusters))
-    data = document(result, msgspec.to_builtins(project.spec)) | {
+    used = {"name": result.estimator, "options": result.estimator_options}
+    data = document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
         # what it takes to build the same rows again, wherever the folder is moved together with the project
         "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
         "rest_speeds": problem.rest_speeds.tolist(),

@@ -57,6 +57,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "schema": SCHEMA,
             "robot": result.robot,
             "estimator": result.estimator,
+            "estimator_options": result.estimator_options,
             "verdict": result.verdict,
             "counts": {
                 "standard": len(base.layout),
@@ -124,6 +125,7 @@ def identification(data: Mapping[str, Any]) -> Identification:
     return Identification(
         robot=data["robot"],
         estimator=data["estimator"],
+        estimator_options=data["estimator_options"],
         base=base,
         value=_array([p["value"] for p in data["parameters"]]),
         covariance=_array(data["covariance"]),
@@ -149,8 +151,13 @@ def read_result(path: str | Path) -> Identification:
     file = result_file(path)
     data = read_document(file)
     try:
-        return identification(data)
-    except (KeyError, TypeError) as error:
+        found = identification(data)
+        shape = (len(found.base), len(found.base))
+        names = tuple(parameter["name"] for parameter in data["parameters"])
+        if names != found.base.names or found.covariance.shape != shape or found.covariance_classical.shape != shape:
+            raise ValueError("its parameters do not fit its regroupings")
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise SteelyardError(f"'{file}' is not a complete Steelyard result: {error}. Run identify again.") from None
 
 

@@ -117,7 +117,8 @@ def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
         "schema": SCHEMA,
         "kind": "robot",
         "robot": robot.name,
-        "consistent": verdict.consistent,
+        # links that can exist one by one, and a robot that can be moved at all
+        "consistent": verdict.consistent and (floor is None or floor.smallest > 0.0),
         "tolerance": tolerance,
         "unknown": list(unknown),
         "feasibility": None,

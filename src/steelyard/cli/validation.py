@@ -46,6 +46,11 @@ def validate_logs(
     found = read_result(result)
     project = _project(data, result_file(result), found, logs)
     model = project.model()
+    if data.get("robot_sha256") not in (None, model.robot.sha256):
+        raise SteelyardError(
+            f"The robot file '{project.spec.robot}' has changed since the fit; its parameters belong to the old one. "
+            "Identify again, or put the old file back."
+        )
     _check_columns(project, model.robot)
     with progress_bar() as progress:
         runs = project.samples(model.robot, "validate")

@@ -15,7 +15,7 @@ from steelyard.findings import Finding
 from steelyard.information import Information, stacked, triangular
 from steelyard.parameters import Array
 
-WEIGHTS = tuple(10.0**k for k in np.arange(-2.0, 4.01, 0.5))
+WEIGHTS = tuple(10.0**k for k in np.arange(-6.0, 4.01, 0.5))
 FOLDS = 10
 
 
@@ -70,6 +70,9 @@ def chosen_weight(
         f"the prior's weight {weight:.3g} was chosen by leaving out {len(folds)} blocks of time in turn "
         f"(squared error a block {mean[max(good)]:.4g} in units of σ_j², {mean[0]:.4g} at weight {WEIGHTS[0]:.3g})"
     )
+    if weight == WEIGHTS[0]:
+        advice = "the prior contradicts the data: check the robot file, its units and the widths, or use wls"
+        return weight, (Finding("prior-weight", "warning", message, fix=advice),)
     return weight, (Finding("prior-weight", "info", message),)
 
 
