@@ -789,3 +789,43 @@ def test_ur10e_by_rows_and_by_triangles(shared_data: Callable[..., Path]) -> Non
     fold = cross_validate(base, information, WLS(), "runs").folds[7]
     assert judged.relative_error["total"] == pytest.approx(fold.score.total, rel=1e-9)
     assert judged.raw.relative_error["total"] > judged.relative_error["total"]
+
+
+# --- Results that were touched ----------------------------------------------------------------------------------------
+
+
+def test_an_essential_result_can_be_judged(steelyard: Run, demos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "essential"
+    assert steelyard("identify", demos / "one" / "project.toml", "--estimator", "essential", "--out", out).code == 0
+    told = steelyard("consistency", out, "--json")
+    assert told.code in (0, 1)
+    assert told.document["kind"] == "result"
+    assert json.loads((out / "result.json").read_text("utf-8"))["project"]["estimator"]["name"] == "essential"
+    assert "different estimators" in steelyard("compare", demos / "one" / "project-run", out).err
+
+
+def test_a_robot_file_edited_after_the_fit_is_refused(steelyard: Run, tmp_path: Path) -> None:
+    robot = tmp_path / "arm.toml"
+    body = "mass = 1.0\ncom = [0.1, 0, 0]\ninertia_com = [0.01, 0, 0, 0.01, 0, 0.01]\n"
+    joint = '[[joint]]\nname = "j{0}"\nd = {1}\n' + body
+    robot.write_text('name = "arm"\nconvention = "mdh"\n' + joint.format(1, 0) + joint.format(2, 0.3))
+    assert steelyard("demo", robot, "--out", tmp_path / "demo").code == 0
+    run, log = tmp_path / "demo" / "project-run", tmp_path / "demo" / "validate.csv"
+    assert steelyard("validate", run, log).code == 0
+    robot.write_text(robot.read_text().replace("d = 0.3", "d = 3.0"))
+    told = steelyard("validate", run, log)
+    assert told.code == 2
+    assert "has changed since the fit" in told.err
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("covariance", [[1.0]]), ("covariance", "x"), ("regroupings", {"a": "b"}), ("parameters", [])]
+)
+def test_a_broken_result_is_one_sentence(steelyard: Run, demos: Path, tmp_path: Path, key: str, value: object) -> None:
+    data = json.loads((demos / "planar" / "project-run" / "result.json").read_text("utf-8"))
+    broken = tmp_path / "result.json"
+    broken.write_text(json.dumps(data | {key: value}))
+    for command in (("consistency", broken), ("compare", broken, broken)):
+        told = steelyard(*command)
+        assert told.code == 2
+        assert told.err.startswith("error: ")

@@ -215,12 +215,13 @@ def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Pat
     check_folder(place, own)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=f".{place.name[:60]}-", dir=place.parent))
+        # beside the place itself, so that relative paths written inside hold before and after the move
+        fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:60]}-", dir=place.parent))
     except (OSError, ValueError) as error:
         raise OutputError(f"Cannot write beside '{folder}': {error}. Name another place with --out.") from None
-    fresh, old = room / "new", room / "old"
+    old = fresh.with_name(f"{fresh.name}-old")
     try:
-        fresh.mkdir()
+        fresh.chmod(0o755)
         yield fresh
         check_folder(place, own)
         if place.exists():
@@ -231,7 +232,8 @@ def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Pat
     finally:
         if old.exists() and not place.exists():  # stopped between the two moves: the earlier run goes back
             os.rename(old, place)
-        shutil.rmtree(room, ignore_errors=True)
+        for leftover in (fresh, old):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:

@@ -100,6 +100,8 @@ def compare_results(
     if as_json:
         emit(_comparison_document(results, found, integrity))
     _show_results(results, found)
+    if len({(one.estimator, str(one.estimator_options)) for one in found}) > 1:
+        say("warning: the results come from different estimators or options: differences may be theirs", "yellow")
     if integrity is not None:
         _show_integrity(integrity)
         if integrity.changed:
