@@ -367,7 +367,8 @@ def _link_findings(link: LinkVerdict) -> tuple[Finding, ...]:
         return (Finding("massless-inertia", "warning", message, link.name, advice),)
     if link.verdict == "not physical":
         message = f"its inertia at the centre of mass has the eigenvalue {link.eigenvalues[0]:.3g} kg.m2."
-        advice = f"Needs a tolerance of {link.needed.eigenvalues:.2g} kg.m2. Check its XX … ZZ, MX MY MZ and M."
+        needed = max(link.needed.eigenvalues, link.needed.pseudo_inertia)
+        advice = f"Needs a tolerance of {needed:.2g} kg.m2. Check its XX … ZZ, MX MY MZ and M."
         return (Finding("inertia-not-positive", "warning", message, link.name, advice),)
     low, mid, high = link.eigenvalues
     message = f"its principal moments {low:.3g}, {mid:.3g}, {high:.3g} kg.m2 break the triangle inequality."
