@@ -93,8 +93,7 @@ class Identification:
         """Pairs of parameters the data can hardly tell apart, by the classical covariance, strongest first."""
         with np.errstate(divide="ignore", invalid="ignore"):
             rho = self.covariance_classical / np.outer(self.std_classical, self.std_classical)
-        pairs = [(i, j) for i, j in zip(*np.triu_indices(len(rho), 1), strict=True) if abs(rho[i, j]) > above]
-        pairs.sort(key=lambda pair: -abs(rho[pair]))
+        pairs = sorted(map(tuple, np.argwhere(np.triu(np.abs(rho) > above, 1))), key=lambda pair: -abs(rho[pair]))
         return tuple((self.base.names[i], self.base.names[j], float(rho[i, j])) for i, j in pairs)
 
     def with_findings(self, more: Sequence[Finding]) -> Identification:

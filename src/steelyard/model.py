@@ -107,24 +107,35 @@ class Model:
         return slots
 
     @cached_property
-    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64] | slice], ...]:
-        """For every term, the tile rows its entries are added to; a slice where they lie together, which is faster."""
+    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64] | slice, list[int] | None], ...]:
+        """For every term the tile rows its entries go to: a slice where they lie together, which is faster.
+
+        A term that shares places with an earlier one adds to them; the third entry lists those of its rows that nobody
+        has set before. It is None for a term that has all its places to itself and may simply set them.
+        """
         where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
         out = []
+        taken: set[int] = set()
         for term in self.terms:
             target = [where[entry.row, self.layout.index(entry.column.name)] for entry in term.entries(self.robot)]
             if len(set(target)) != len(target):
                 raise ModelError(f"Term '{term.name}' fills one place of the regressor twice.")
             together = target == list(range(target[0], target[0] + len(target)))
-            out.append((term, slice(target[0], target[-1] + 1) if together else np.array(target, np.int64)))
+            rows = slice(target[0], target[-1] + 1) if together else np.array(target, np.int64)
+            out.append((term, rows, [k for k in target if k not in taken] if taken & set(target) else None))
+            taken.update(target)
         return tuple(out)
 
     def fill(self, motion: Motion, tile: Array) -> None:
         """The non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
         regressor_kernel(*self.mechanism, *motion, self._slots, tile)
-        tile[self._slots.max() + 10 :] = 0.0
-        for term, target in self._term_targets:
-            tile[target] += term.fill(self.robot, motion)
+        for term, target, blank in self._term_targets:
+            values = term.fill(self.robot, motion)
+            if blank is None:
+                tile[target] = values
+            else:
+                tile[blank] = 0.0
+                tile[target] += values
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
         """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it."""

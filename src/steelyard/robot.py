@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.errors import RobotError, choices
 from steelyard.parameters import Array, skew, transformed_inertia
@@ -199,6 +200,12 @@ class Robot:
         """(motor k, joint j) with C_kj ≠ 0 for every motor that turns with a joint other than its own."""
         c = self.motor_map
         return tuple((int(k), int(j)) for k, j in np.argwhere(c) if np.count_nonzero(c[k]) > 1)
+
+    @cached_property
+    def coupled_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """`coupled` as arrays: motors k (P,), joints j (P,) and their shares C_kj (P, 1)."""
+        k, j = np.array(self.coupled, np.int64).reshape(-1, 2).T
+        return k, j, self.motor_map[k, j][:, None]
 
     def with_gravity(self, gravity: Sequence[float]) -> Robot:
         """The same robot in another gravity field [m/s²], e.g. mounted on a wall."""

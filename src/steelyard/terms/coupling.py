@@ -50,8 +50,7 @@ class Coupling(Width):
         return inertia + tuple(Entry(j, column(k, symbol, unit)) for symbol, unit in friction for k, j in pairs)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
-        k, j = np.array(robot.coupled).T
-        share = robot.motor_map[k, j][:, None]
+        k, j, share = robot.coupled_arrays
         speed, acceleration = robot.motor_map @ motion.v, robot.motor_map @ motion.a
         inertia = _tied(robot)[1] @ (share * (acceleration[k] - share * motion.a[j]))
         viscous = share * (speed[k] - share * motion.v[j])
