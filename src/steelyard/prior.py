@@ -30,8 +30,8 @@ class Widths:
     rotor: float = 0.2
 
     def __post_init__(self) -> None:
-        if not all(np.isfinite(x) and x > 0 for x in vars(self).values()):
-            raise EstimationError(f"The widths of a prior must be positive, not {self}.")
+        if not all(1e-6 <= x <= 1e6 for x in vars(self).values()):
+            raise EstimationError(f"The widths of a prior must be positive, from 1e-6 to 1e6, not {self}.")
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def compare_results(
 def _folds(asked: str) -> int | Literal["runs"]:
     if asked == "runs":
         return "runs"
-    if not asked.isdecimal() or int(asked) < 2:
+    if not asked.isdecimal() or not 2 <= int(asked) <= 10_000:
         raise ProjectError(f"--folds takes 'runs' or a whole number from 2, not '{asked}'.")
     return int(asked)
 

@@ -21,8 +21,8 @@ FOLDS = 10
 
 def checked_weight(weight: float | None) -> None:
     """A stated weight must be positive; None means that the data chooses."""
-    if weight is not None and not (np.isfinite(weight) and weight > 0):
-        raise EstimationError(f"The weight of a prior must be positive, not {weight!r}.")
+    if weight is not None and not 0.0 < weight <= 1e12:
+        raise EstimationError(f"The weight of a prior must be positive and at most 1e12, not {weight!r}.")
 
 
 def regularised(information: Information, base: BaseParameters, prior: Array, weight: float | None) -> Estimate:
