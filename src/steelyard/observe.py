@@ -20,9 +20,9 @@ from steelyard.samples import Piece, Samples
 from steelyard.terms import Motion
 from steelyard.threads import single_threaded
 
-# Samples regressed together: a tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the cost of a call
-# is spread over enough of them.
-TILE = 400
+# Samples regressed together: three lanes. The tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the
+# cost of a call is spread over enough of them.
+TILE = 384
 # Rows gathered before they are sorted into blocks (one call for many tiles), and before a block that goes on is made
 # triangular (so that a long block does not hold all its rows).
 _BATCH, _GATHER = 128, 512
