@@ -288,6 +288,9 @@ def test_p0_table_2_column_0b_holds_base_values_over_cad_values() -> None:
     assert np.array_equal(raw[sorted(frozen)], ref[sorted(frozen)])
     value = raw[list(base.kept)]
     assert distance(closest(base, value, ref), ref) == pytest.approx(0.0691, abs=5e-5)
+    # Table III for that set: pivots of J against the tolerance, M2 = 4 kg
+    counts = [positive_links(model.layout, closest(base, value, ref), t) for t in (0.0, 1e-3, 0.03, 0.04)]
+    assert counts == [2, 4, 5, 5]
 
 
 # B χ^0b is twice too large; B χ^0e and the raw χ^0b agree with the least squares of P4 on the same robot

@@ -8,10 +8,11 @@ import pytest
 from simulated import arm, model_of, samples_of, truth_of
 from steelyard.base_parameters import base_parameters
 from steelyard.errors import EstimationError
-from steelyard.estimators import WLS, Ridge
+from steelyard.estimators import MAP, WLS, Ridge
 from steelyard.information import Information
 from steelyard.observe import observe
 from steelyard.parameters import INERTIAL
+from steelyard.prior import Widths, nominal_prior
 from steelyard.problem import Problem
 
 
@@ -65,3 +66,15 @@ def test_needs_no_nominal_values_and_says_its_weight(information: Information) -
 def test_weights_must_be_positive(weight: float) -> None:
     with pytest.raises(EstimationError, match="must be positive"):
         Ridge(weight=weight)
+
+
+def test_a_prior_that_decides_keeps_its_own_uncertainty() -> None:
+    """With a heavy weight the data cannot move anything: σ of an inertial parameter must be that of the prior itself."""
+    model = model_of(arm(3))
+    base = base_parameters(model)
+    told = observe(Problem(model, [samples_of(model, 4000, noise=0.5)], lowpass_hz=8.0, decimate=6))
+    rows = nominal_prior(model.layout, Widths()).in_base(base)
+    known = np.flatnonzero(np.abs(rows[:, :-1]).sum(axis=0))
+    wanted = np.sqrt(np.diagonal(np.linalg.inv(rows[:, known].T @ rows[:, known])))
+    found = np.sqrt(np.diagonal(MAP(weight=1e10).estimate(base, told).covariance))[known]
+    np.testing.assert_allclose(found, wanted, rtol=0.05)
