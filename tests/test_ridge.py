@@ -69,7 +69,7 @@ def test_weights_must_be_positive(weight: float) -> None:
 
 
 def test_a_prior_that_decides_keeps_its_own_uncertainty() -> None:
-    """With a heavy weight the data cannot move anything: σ of an inertial parameter must be that of the prior itself."""
+    """With a heavy weight the data moves nothing: σ of an inertial parameter must be that of the prior itself."""
     model = model_of(arm(3))
     base = base_parameters(model)
     told = observe(Problem(model, [samples_of(model, 4000, noise=0.5)], lowpass_hz=8.0, decimate=6))
