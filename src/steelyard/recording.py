@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,8 @@ from steelyard.errors import DataError, choices
 from steelyard.parameters import Array
 
 Chunk = dict[str, Array]
+# What is being done, how much of it is done, and how much there is: for a progress bar.
+Progress = Callable[[str, int, int], None]
 CHUNK_ROWS = 65536
 # Logs up to 8 MB of numbers are read once.
 SMALL_CELLS = 1_000_000
@@ -37,7 +39,9 @@ class Opener(Protocol):
 class Recording:
     """A source of chunks of named raw channels, in memory or not.
 
-    `name` stands in messages, `source` is a path or "memory", `rows` is None where counting them would cost a pass.
+    `name` stands in messages, `source` is a path or "memory", `rows` is None where counting them would cost a pass;
+    `rows_estimate` then says about how many there are. `notes` are sentences about what the reader found or left out
+    (a log that was cut off), `others` names what the source holds besides channels.
     Units, clock, NaN policy and joint order are not known here: `prepare` gives the channels a meaning.
     """
 
@@ -46,12 +50,20 @@ class Recording:
     source: str
     rows: int | None
     opener: Opener = field(repr=False, compare=False)
+    notes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    rows_estimate: int | None = None
     _small: dict[tuple[str, ...], list[Chunk]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the file's bytes, or of the arrays; computed when first asked for, since it reads everything."""
         return self.opener.digest()
+
+    def fraction(self, rows: int) -> float | None:
+        """Share of the recording that its first `rows` rows are, for a progress bar; None where nobody knows."""
+        total = self.rows if self.rows is not None else self.rows_estimate
+        return None if not total else min(1.0, rows / total)
 
     def chunks(self, columns: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
         """Consecutive row ranges in order: {column: (chunk_rows,) read-only float64}; only the last one is shorter.
@@ -62,7 +74,8 @@ class Recording:
             raise DataError(f"No column was asked of '{self.name}'. It has: {', '.join(self.columns[:40])}.")
         for column in columns:
             if column not in self.columns:
-                raise DataError(choices(f"column of '{self.name}'", column, self.columns))
+                besides = f" It also holds, but not as channels: {', '.join(self.others[:40])}." if self.others else ""
+                raise DataError(choices(f"column of '{self.name}'", column, self.columns) + besides)
         if chunk_rows < 1:
             raise DataError(f"A chunk of {chunk_rows} rows cannot be read from '{self.name}'; ask for one row or more.")
         asked = tuple(dict.fromkeys(columns))
