@@ -13,13 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import butter, sosfiltfilt
 
-from simulated import arm, channels_of, log_of, model_of, recording_of
+from simulated import arm, channels_of, log_of, model_of, recording_of, truth_of
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import DataError
+from steelyard.identify import identify
+from steelyard.observe import observe, row_count
 from steelyard.parameters import Array
-from steelyard.prepare import BUTTERWORTH_ORDER, Preparation, prepare
+from steelyard.prepare import Preparation, prepare
+from steelyard.problem import Problem
 from steelyard.robot import Robot
 from steelyard.samples import Piece, Samples
+from steelyard.smoother import BUTTERWORTH_ORDER, DERIVATIVES, Derivatives
 
 # the module: as an attribute of the package the name is the function's
 PREPARE = sys.modules[prepare.__module__]
@@ -326,8 +330,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("derivatives", DERIVATIVES)
 @pytest.mark.parametrize("kind", ["uniform", "jittered", "held", "gaps"])
-def test_every_chunk_size_gives_the_same_bits(kind: str) -> None:
+def test_every_chunk_size_gives_the_same_bits(kind: str, derivatives: Derivatives) -> None:
     model = model_of(arm(3))
     log = log_of(model, 3000)
     if kind == "jittered":
@@ -336,7 +341,7 @@ def test_every_chunk_size_gives_the_same_bits(kind: str) -> None:
         log = {name: np.repeat(x[::3], 3) if name != "t" else x for name, x in log.items()}
     if kind == "gaps":
         log["t"] = log["t"] + 3.0 * (np.arange(3000) >= 1000) + 2.0 * (np.arange(3000) >= 2001)
-    settings = Preparation(cutoff_hz=20.0)
+    settings = Preparation(cutoff_hz=20.0, derivatives=derivatives)
     reference = prepared(log, settings, model.robot)
     whole = list(reference.open())
     assert len(whole) > len(reference.stretches)
@@ -350,6 +355,9 @@ def test_every_chunk_size_gives_the_same_bits(kind: str) -> None:
         )
         np.testing.assert_array_equal(other.top_speed, reference.top_speed)
         np.testing.assert_array_equal(other.travel, reference.travel)
+        np.testing.assert_array_equal(other.position_step, reference.position_step)
+        np.testing.assert_array_equal(other.effort_step, reference.effort_step)
+        assert other.findings == reference.findings
 
 
 @given(
@@ -358,11 +366,14 @@ def test_every_chunk_size_gives_the_same_bits(kind: str) -> None:
     block=st.integers(1, 400),
     jitter=st.sampled_from([0.0, 3e-3]),
     cut=st.integers(1, 1499),
+    derivatives=st.sampled_from(DERIVATIVES),
 )
-def test_any_chunk_size_and_length(rows: int, chunk_rows: int, block: int, jitter: float, cut: int) -> None:
+def test_any_chunk_size_and_length(
+    rows: int, chunk_rows: int, block: int, jitter: float, cut: int, derivatives: Derivatives
+) -> None:
     rng = np.random.default_rng(rows)
     t = np.arange(rows) / 100.0 + rng.uniform(0.0, jitter, rows) + 1.0 * (np.arange(rows) >= cut)
-    settings = Preparation(cutoff_hz=30.0)
+    settings = Preparation(cutoff_hz=30.0, derivatives=derivatives)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PREPARE, "BLOCK", block)
         try:
@@ -442,3 +453,106 @@ def test_an_effort_that_never_changes_is_dead() -> None:
     log = log_at(np.arange(1000) / 100.0)
     log["tau_joint1"] = np.full(1000, 0.5)
     assert prepared(log).dead.tolist() == [True]
+
+
+# --- Lost rows, jitter and rates, all the way to the parameters -------------------------------------------------------
+
+
+@pytest.mark.parametrize("derivatives", DERIVATIVES)
+@pytest.mark.parametrize("fault", ["one row", "one in twenty", "ten in a row", "jitter"])
+def test_lost_rows_and_jitter_hardly_move_the_parameters(fault: str, derivatives: Derivatives) -> None:
+    model = model_of(arm(2))
+    log = log_of(model, 8000, 200.0, noise=0.05)
+    rows = np.arange(8000)
+    rng = np.random.default_rng(3)
+    lost = {"one row": rows == 4000, "one in twenty": rng.random(8000) < 0.05, "ten in a row": abs(rows - 4000) < 5}
+    broken = {name: x[~lost.get(fault, rows < 0)] for name, x in log.items()}
+    if fault == "jitter":
+        fine = log_of(model, 80000, 2000.0, noise=0.05)
+        kept = np.clip(10 * rows + rng.integers(-3, 4, 8000), 0, 79999)
+        broken = {name: x[kept] for name, x in fine.items()}
+    settings = Preparation(cutoff_hz=25.0, rate_hz=200.0, derivatives=derivatives)
+    results = []
+    for columns in (log, broken):
+        samples = prepared(columns, settings, model.robot)
+        assert (samples.count, len(samples.stretches)) == (8000, 1) or fault in ("jitter", "ten in a row")
+        results.append(identify(Problem(model, [samples], lowpass_hz=8.0)))
+    whole, mended = results
+    truth = whole.base.map @ truth_of(model)
+    assert np.max(np.abs(mended.value - truth) / np.maximum(np.abs(truth), 0.1)) < 0.02
+    if fault != "jitter":  # which is another draw of the noise
+        assert np.max(np.abs(mended.value - whole.value) / whole.std) < 5.0
+
+
+def test_runs_at_different_rates_are_decimated_each_by_its_own() -> None:
+    model = model_of(arm(2))
+    settings = Preparation(cutoff_hz=20.0)
+    runs = []
+    for rate in (100.0, 250.0, 1000.0):
+        recording = recording_of(log_of(model, int(20 * rate), rate, seed=int(rate), noise=0.05), f"at {rate:g} Hz")
+        runs.append(prepare(recording, model.robot, channels_of(model.robot), settings))
+    problem = Problem(model, runs, lowpass_hz=8.0)
+    assert [problem.decimator(run).factor for run in runs] == [5, 12, 50]
+    # the same rows a second and the same cut-off, whatever the rate
+    rows = np.array([row_count(problem, run) for run in runs])
+    assert np.ptp(rows) < 0.1 * rows.mean()
+    information = observe(problem)
+    assert {key[0] for key in information.blocks} == {run.name for run in runs}
+    together = identify(problem, information=information)
+    truth = together.base.map @ truth_of(model)
+    assert np.max(np.abs(together.value - truth) / np.maximum(np.abs(truth), 0.1)) < 0.02
+
+
+# --- Clipped efforts --------------------------------------------------------------------------------------------------
+
+
+def clipped(effort: Array, chunk_rows: int = 65536) -> Samples:
+    t = np.arange(effort.size) / 200.0
+    return prepared(log_at(t) | {"tau_joint1": effort}, Preparation(cutoff_hz=20.0), chunk_rows=chunk_rows)
+
+
+NOISY = 10.0 * np.sin(1.3 * np.arange(4000) / 200.0) + 0.1 * np.random.default_rng(6).standard_normal(4000)
+
+
+@pytest.mark.parametrize("chunk_rows", [*CHUNKS, 333])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_clipped_effort_is_told(sign: float, chunk_rows: int) -> None:
+    effort = sign * np.minimum(NOISY, 9.0)
+    samples = clipped(effort, chunk_rows=chunk_rows)
+    assert samples.saturation[0] == np.mean(NOISY >= 9.0)
+    (finding,) = (finding for finding in samples.findings if finding.code == "saturated-effort")
+    assert (finding.severity, finding.where) == ("warning", "joint1")
+    assert f"in {np.mean(NOISY >= 9.0):.2%} of the rows it sits at {9 * sign:g}, as logged" in finding.message
+
+
+@pytest.mark.parametrize(
+    "effort",
+    [
+        NOISY,
+        np.round(NOISY, 1),
+        np.round(10.0 * np.sin(1.3 * np.arange(4000) / 200.0), 1),  # no noise: the rounded tops are flat
+        np.maximum(NOISY, 0.0),  # a drive that reports nothing in one direction
+    ],
+)
+def test_an_effort_that_is_not_clipped_is_not_told(effort: Array) -> None:
+    samples = clipped(effort)
+    assert samples.saturation[0] == 0.0
+    assert "saturated-effort" not in [finding.code for finding in samples.findings]
+
+
+@pytest.mark.parametrize("chunk_rows", [500, 65536])
+def test_what_repeats_below_a_later_peak_is_no_clipping(chunk_rows: int) -> None:
+    effort = np.clip(NOISY, -9.0, 9.0)
+    effort[100:107] = 9.5
+    effort[2000::20] = 11.0  # met often, never twice in a row
+    effort[2010::20] -= 20.0
+    assert clipped(effort, chunk_rows).saturation[0] == 0.0
+
+
+def test_holding_the_largest_effort_at_rest_is_no_clipping() -> None:
+    t = np.arange(4000) / 200.0
+    rest = t > 10.0
+    log = log_at(t, lambda x: np.where(x > 10.0, np.sin(10.0), np.sin(x)))
+    log["tau_joint1"] = np.where(rest, 12.0, NOISY)
+    log["q_joint1"] = log["q_joint1"] + 1e-6 * np.random.default_rng(1).standard_normal(4000)
+    assert prepared(log, Preparation(cutoff_hz=20.0)).saturation[0] == 0.0

@@ -1,9 +1,10 @@
-"""The clock of a log: stale rows, gaps, jitter; and raw rows laid on a uniform grid, chunk by chunk."""
+"""The clock of a log: stale rows, gaps, jitter; one look at how it moves; and raw rows laid on a uniform grid."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from steelyard.channels import ResolvedChannels
 from steelyard.errors import DataError
 from steelyard.parameters import Array
-from steelyard.recording import Recording
+from steelyard.recording import Progress, Recording
 
-# The first rows, from which the clock's usual step is read. A number of rows, not of chunks, so that the answer does
-# not depend on how the file was read.
+# The first rows, from which the clock's usual step and the rounding of every channel are read. A number of rows, not of
+# chunks, so that the answer does not depend on how the file was read.
 _HEAD_ROWS = 65536
 # Steps within this fraction of the usual one count as a uniform clock.
 _UNIFORM = 0.01
@@ -24,6 +25,11 @@ _UNIFORM = 0.01
 _REST_JUMP = 0.01
 # Neighbouring steps that differ by more than this factor are not jitter.
 _UNEVEN = 5.0
+# A joint faster than this [rad/s | m/s] moves.
+_MOVING = 0.01
+# Clipped: so many rows of the motion repeat an extreme effort, which is met so many times as often as the value next to
+# it. The rounded top of a sine is met 2.4 times as often.
+_CLIPPED_ROWS, _CLIPPED_SPIKE = 5, 5.0
 
 
 class Rows(NamedTuple):
@@ -46,7 +52,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at the whole log told: the clock and how far each joint was moved."""
+    """What one look at the whole log told: the clock, how far each joint was moved, and whether efforts were clipped.
+
+    saturation (n,): part of the rows at an extreme of the joint's effort channel if that extreme is a limit, else zero;
+    limit (n,): that extreme, as logged.
+    """
 
     rows: int
     stale: int
@@ -62,6 +72,8 @@ class Survey:
     dead: NDArray[np.bool_]
     largest_step: Array
     window: tuple[float, float]
+    saturation: Array
+    limit: Array
 
     @property
     def is_uniform(self) -> bool:
@@ -138,20 +150,71 @@ def _repeats(x: Array, last: Array) -> NDArray[np.bool_]:
     return out
 
 
-def usual_step(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -> float:
-    """Median step [s] of the log's first rows after cleaning."""
-    head: list[Array] = []
+@dataclass(frozen=True)
+class Head:
+    """The first rows of a log after cleaning: times t (m,) [s] and values x (channels, m) as logged."""
+
+    t: Array
+    x: Array
+
+    @cached_property
+    def step(self) -> float:
+        """Median step [s]."""
+        return float(np.median(np.diff(self.t)))
+
+
+def head(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -> Head:
+    """The first rows; a log with hardly any is an error."""
+    parts: list[Rows] = []
     for rows in clean(recording, channels, _HEAD_ROWS, drop_missing, Tally()):
-        head.append(rows.t[rows.number < _HEAD_ROWS])
+        parts.append(rows)
         if rows.number[-1] >= _HEAD_ROWS - 1:
             break
-    t = np.concatenate(head) if head else np.empty(0)
-    if len(t) < 8:
+    count = sum(int(np.sum(rows.number < _HEAD_ROWS)) for rows in parts)
+    if count < 8:
         raise DataError(
-            f"Log '{recording.name}' has {len(t)} distinct rows; that is too short to identify anything. "
+            f"Log '{recording.name}' has {count} distinct rows; that is too short to identify anything. "
             "Check the channel map, or record a longer motion."
         )
-    return float(np.median(np.diff(t)))
+    t, x = np.concatenate([rows.t for rows in parts]), np.concatenate([rows.x for rows in parts], axis=1)
+    return Head(t[:count], x[:, :count])
+
+
+class _Extremes:
+    """The two largest distinct values of every channel, how often each was met, and how many rows of the motion repeat
+    the largest; filled as rows are consumed, and the same however they are cut."""
+
+    def __init__(self, n: int) -> None:
+        self.values, self.counts = np.full((2, n), -np.inf), np.zeros((2, n))
+        self.repeats, self.before = np.zeros(n), np.full(n, np.nan)
+
+    def add(self, x: Array, moving: NDArray[np.bool_]) -> None:
+        top = np.max(x, axis=1)
+        at_top = x == top[:, None]
+        self._meet(top, np.sum(at_top, axis=1))
+        below = np.where(at_top, -np.inf, x)
+        second = np.max(below, axis=1)
+        self._meet(second, np.sum(below == second[:, None], axis=1))
+        at_top &= (top == self.values[0])[:, None]
+        self.repeats += np.sum(at_top[:, 1:] & at_top[:, :-1] & moving[1:], axis=1)
+        self.repeats += at_top[:, 0] & (self.before == self.values[0]) & moving[0]
+        self.before = x[:, -1]
+
+    def _meet(self, value: Array, count: NDArray[np.int64]) -> None:
+        first, second = self.values
+        self.repeats[value > first] = 0.0
+        fresh = [value > first, (value < first) & (value > second)]
+        for equal, counts in zip((value == first, value == second), self.counts, strict=True):
+            counts[equal & np.isfinite(value)] += count[equal & np.isfinite(value)]
+        self.values[1] = np.where(fresh[0], first, np.where(fresh[1], value, second))
+        self.counts[1] = np.where(fresh[0], self.counts[0], np.where(fresh[1], count, self.counts[1]))
+        self.values[0], self.counts[0] = np.where(fresh[0], value, first), np.where(fresh[0], count, self.counts[0])
+
+    @property
+    def clipped(self) -> NDArray[np.bool_]:
+        """Channels whose largest value is a limit. Zero is none: it is what a silent drive reports."""
+        spike = self.counts[0] >= _CLIPPED_SPIKE * self.counts[1]
+        return spike & (self.repeats >= _CLIPPED_ROWS) & (self.values[0] != 0.0)
 
 
 def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) -> Iterator[tuple[int, Rows]]:
@@ -186,6 +249,7 @@ def survey(
     rows_wanted: tuple[int, int] | None,
     chunk_rows: int,
     drop_missing: bool,
+    progress: Progress | None = None,
 ) -> Survey:
     """One look at the log: spans, clock, top speed (over `lag_seconds`, so that noise does not set it) and travel.
 
@@ -200,12 +264,17 @@ def survey(
     where = channels.places(channels.q)
     effort_at = channels.places(channels.effort)
     effort_low, effort_high = np.full(n, np.inf), np.full(n, -np.inf)
+    extremes = (_Extremes(n), _Extremes(n))
     leap = np.zeros(n)
     window = (-np.inf, np.inf)
     tail_t, tail_q = np.empty(0), np.empty((n, 0))
     current = -1
     for number, rows in split_at_gaps(clean(recording, channels, chunk_rows, drop_missing, tally), gap, where):
-        q, effort = channels.q(rows.x[where]), channels.effort(rows.x[effort_at])
+        part = recording.fraction(tally.rows)
+        if progress is not None and part is not None:
+            progress(f"reading {recording.name}", round(1000 * part), 1000)
+        logged = rows.x[effort_at]
+        q, effort = channels.q(rows.x[where]), channels.effort(logged)
         effort_low, effort_high = (
             np.minimum(effort_low, effort.min(axis=1)),
             np.maximum(effort_high, effort.max(axis=1)),
@@ -220,9 +289,13 @@ def survey(
             shortest, longest = min(shortest, steps.min()), max(longest, steps.max())
         steps_q = np.abs(np.diff(q_all[:, max(0, len(tail_t) - 1) :], axis=1))
         leap = np.maximum(leap, steps_q.max(axis=1, initial=0.0))
+        moving = np.zeros(len(rows.t), bool)
         if len(t_all) > lag:
             speed = np.abs(q_all[:, lag:] - q_all[:, :-lag]) / (t_all[lag:] - t_all[:-lag])
             top = np.maximum(top, speed.max(axis=1))
+            moving[-speed.shape[1] :] = (speed > _MOVING).any(axis=0)
+        for extreme, side in zip(extremes, (logged, -logged), strict=True):
+            extreme.add(side, moving)
         low, high = np.minimum(low, q.min(axis=1)), np.maximum(high, q.max(axis=1))
         spans[-1] = Span(spans[-1].rows + len(rows.t), spans[-1].start, rows.t[-1])
         tail_t, tail_q = t_all[-lag:], q_all[:, -lag:]
@@ -236,6 +309,8 @@ def survey(
         raise DataError(
             f"Log '{recording.name}': rows {rows_wanted[0]} to {rows_wanted[1]} were asked for, it has {tally.rows}."
         )
+    kept = sum(span.rows for span in spans)
+    clipped = [np.where(extreme.clipped, extreme.counts[0] / kept, 0.0) for extreme in extremes]
     return Survey(
         tally.rows,
         tally.stale,
@@ -251,6 +326,8 @@ def survey(
         effort_low == effort_high,
         leap,
         (float(window[0]), float(window[1])),
+        clipped[0] + clipped[1],
+        np.where(clipped[0] >= clipped[1], extremes[0].values[0], -extremes[1].values[0]),
     )
 
 
@@ -272,14 +349,15 @@ def on_grid(rows: Iterable[Rows], start: float, rate: float, count: int) -> Iter
             continue
         stop = count if upcoming is None else min(count, int(np.ceil((t[-2] - start) * rate - 1e-9)))
         if stop > done:
-            yield _hermite(t, x, start + np.arange(done, stop) / rate)
+            yield interpolated(t, x, start + np.arange(done, stop) / rate)
             done = stop
         # the next value lies beyond t[-2]: keep the interval it is in and one row more on its left
         if len(t) > 4:
             t, x = t[-4:], x[:, -4:]
 
 
-def _hermite(t: Array, x: Array, grid: Array) -> Array:
+def interpolated(t: Array, x: Array, grid: Array) -> Array:
+    """Channels x (channels, m) at times t (m,), at the times of a grid that lies within them; see `on_grid`."""
     if len(t) == 1:  # a row alone between two gaps
         return np.repeat(x, len(grid), axis=1)
     h = np.diff(t)

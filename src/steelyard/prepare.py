@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
-from scipy.signal import butter, sosfiltfilt
 
 from steelyard.channels import ChannelMap, Linear, ResolvedChannels, resolve
-from steelyard.clock import Rows, Survey, Tally, clean, on_grid, split_at_gaps, survey, usual_step
-from steelyard.errors import DataError
+from steelyard.clock import Head, Rows, Survey, Tally, clean, head, interpolated, on_grid, split_at_gaps, survey
+from steelyard.errors import DataError, choices
 from steelyard.findings import Finding
 from steelyard.parameters import Array
-from steelyard.recording import CHUNK_ROWS, Recording
+from steelyard.recording import CHUNK_ROWS, Progress, Recording
 from steelyard.robot import Robot
 from steelyard.samples import Piece, Samples, Stretch
+from steelyard.smoother import DERIVATIVES, Derivatives, Differences, Grid, Smoother, noise_ratio, row_blocks
+from steelyard.spectrum import quanta, rounding_findings
 
-BUTTERWORTH_ORDER = 4
-# Memory of the zero-phase filter, in periods of its cut-off. The slowest pole decays as exp(−2.4 fc t): after fifteen
-# periods nothing is left in double precision, so a block filtered with that halo equals the whole run filtered at once.
-HALO_PERIODS = 15.0
-# Dropped at both ends of a stretch: after four periods less than 1e-4 of the edge is left.
-EDGE_PERIODS = 4.0
-# Five-point central differences reach two samples; velocity and acceleration take two of them.
-DIFFERENCE_REACH = 2
 BLOCK = 32768
 # No joint moves this far [rad | m] from one row of a log to the next.
 _LEAP = 1.0
@@ -40,12 +34,15 @@ class Preparation:
     rate_hz       uniform rate for jittered clocks; None keeps the log's usual rate
     gap_s         a longer step splits the run; None means five steps or half a period of the cut-off
     missing       "error" or "drop" for rows with NaN or empty cells
+    derivatives   "differences" of filtered positions, or of filtered velocities where they were logged; "smoother" for
+                  one Kalman smoother of positions and logged velocities at the log's own times (see `Smoother`)
     """
 
     cutoff_hz: float | None = None
     rate_hz: float | None = None
     gap_s: float | None = None
     missing: str = "error"
+    derivatives: Derivatives = "differences"
 
     def __post_init__(self) -> None:
         for name in ("cutoff_hz", "rate_hz", "gap_s"):
@@ -54,6 +51,10 @@ class Preparation:
                 raise DataError(f"prepare.{name} must be a positive number, not {value!r}.")
         if self.missing not in ("error", "drop"):
             raise DataError(f'prepare.missing must be "error" or "drop", not \'{self.missing}\'.')
+        if self.derivatives not in DERIVATIVES:
+            raise DataError(choices("prepare.derivatives", self.derivatives, DERIVATIVES))
+        if self.derivatives == "smoother" and self.cutoff_hz is None:
+            raise DataError('prepare.derivatives = "smoother" needs cutoff_hz, the frequency it smooths above.')
 
 
 def prepare(
@@ -67,6 +68,7 @@ def prepare(
     load: str = "none",
     role: str = "identify",
     chunk_rows: int = CHUNK_ROWS,
+    progress: Progress | None = None,
 ) -> Samples:
     """Samples of a robot from a log: one look at the clock now, the data itself when the samples are opened.
 
@@ -75,7 +77,8 @@ def prepare(
     settings = preparation or Preparation()
     resolved = resolve(channels, robot)
     drop = settings.missing == "drop"
-    step = usual_step(recording, resolved, drop)
+    first = head(recording, resolved, drop)
+    step = first.step
     period = 0.0 if settings.cutoff_hz is None else 1.0 / settings.cutoff_hz
     gap = settings.gap_s or max(5.0 * step, 0.5 * period)
     if gap < step:
@@ -84,8 +87,8 @@ def prepare(
             "would stand alone. Raise it, or leave it out."
         )
     lag = 0.5 * period if period else 5.0 * step
-    found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop)
-    plan = _Plan(recording, robot.joint_names, resolved, settings, found, gap, chunk_rows)
+    found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop, progress)
+    plan = _Plan(recording, robot.joint_names, resolved, settings, first, found, gap, chunk_rows)
     window = _checked_seconds(seconds) if rows is None else found.window
     stretches = plan.stretches(window)
     if not any(
@@ -99,7 +102,7 @@ def prepare(
         longest = max(span.end - span.start for span in found.spans)
         raise DataError(
             f"Log '{recording.name}' is too short: its longest stretch without a gap is {longest:.3g} s, and the "
-            f"position filter needs more than {2 * plan.edge / plan.rate:.3g} s for its edges. "
+            f"position filter needs more than {2 * plan.method.edge / plan.rate:.3g} s for its edges. "
             "Record longer, raise cutoff_hz, or set gap_s."
         )
     return Samples(
@@ -118,6 +121,9 @@ def prepare(
         sha256=recording.sha256,
         history=plan.history(window),
         findings=plan.findings(),
+        position_step=plan.position_step,
+        effort_step=plan.effort_step,
+        saturation=found.saturation,
     )
 
 
@@ -129,6 +135,7 @@ class _Plan:
     joints: tuple[str, ...]
     channels: ResolvedChannels
     settings: Preparation
+    head: Head
     survey: Survey
     gap: float
     chunk_rows: int
@@ -148,7 +155,7 @@ class _Plan:
         if self.settings.cutoff_hz is not None and self.settings.cutoff_hz >= 0.5 * self.rate:
             raise DataError(
                 f"prepare.cutoff_hz = {self.settings.cutoff_hz:g} is not below half the rate of log "
-                f"'{self.recording.name}' ({self.rate:.6g} Hz). Lower it, or leave it out to filter nothing."
+                f"'{self.recording.name}' ({self.rate:.6g} Hz). Lower it, or set it to \"none\" to filter nothing."
             )
 
     @property
@@ -162,24 +169,34 @@ class _Plan:
             return self.survey.mean_rate
         return self.settings.rate_hz or 1.0 / self.survey.step
 
-    @property
-    def edge(self) -> int:
-        """Samples dropped at each end of a stretch."""
-        periods = 0.0 if self.settings.cutoff_hz is None else EDGE_PERIODS / self.settings.cutoff_hz
-        return int(np.ceil(periods * self.rate)) + 2 * DIFFERENCE_REACH
+    @cached_property
+    def method(self) -> Differences | Smoother:
+        """What makes velocities and accelerations."""
+        cutoff = self.settings.cutoff_hz
+        if self.settings.derivatives == "differences" or cutoff is None:
+            return Differences(cutoff, self.rate)
+        q, v, _ = self._picked(self.head.x)
+        ratio = None if v is None else noise_ratio(self.head.t, q, v, cutoff)
+        return Smoother(cutoff, self.rate, self.survey.step if self.resamples else 1.0 / self.rate, ratio)
 
-    @property
-    def halo(self) -> int:
-        periods = 0.0 if self.settings.cutoff_hz is None else HALO_PERIODS / self.settings.cutoff_hz
-        return int(np.ceil(periods * self.rate)) + 2 * DIFFERENCE_REACH
+    @cached_property
+    def position_step(self) -> Array:
+        return quanta(self.channels.q, self.head.x[self.channels.places(self.channels.q)])
+
+    @cached_property
+    def effort_step(self) -> Array:
+        return quanta(self.channels.effort, self.head.x[self.channels.places(self.channels.effort)])
+
+    def count(self, number: int) -> int:
+        """Samples of a stretch."""
+        span = self.survey.spans[number]
+        return int(np.floor((span.end - span.start) * self.rate + 1e-6)) + 1 if self.resamples else span.rows
 
     def stretches(self, window: tuple[float, float]) -> tuple[Stretch, ...]:
         out = []
-        for span in self.survey.spans:
-            count = span.rows
-            if self.resamples:
-                count = int(np.floor((span.end - span.start) * self.rate + 1e-6)) + 1
-            first, stop = self.edge, max(self.edge, count - self.edge)
+        for number, span in enumerate(self.survey.spans):
+            count = self.count(number)
+            first, stop = self.method.edge, max(self.method.edge, count - self.method.edge)
             inside = [(bound - span.start) * self.rate for bound in window]
             low = int(np.clip(np.ceil(inside[0] - 1e-6), 0, count))
             high = int(np.clip(np.floor(inside[1] + 1e-6) + 1, 0, count))
@@ -189,39 +206,40 @@ class _Plan:
     def pieces(self) -> Iterator[Piece]:
         """The samples, in fixed blocks counted from each stretch's start: the reader's chunks leave no trace."""
         rows = clean(self.recording, self.channels, self.chunk_rows, self.settings.missing == "drop", Tally())
-        for number, group in groupby(
-            split_at_gaps(rows, self.gap, self.channels.places(self.channels.q)), key=itemgetter(0)
-        ):
+        spans = groupby(split_at_gaps(rows, self.gap, self.channels.places(self.channels.q)), key=itemgetter(0))
+        method = self.method
+        size, halo = max(BLOCK, 4 * method.halo), method.halo
+        for number, group in spans:
             parts: Iterable[Rows] = (part for _, part in group)
-            if self.resamples:
-                span = self.survey.spans[number]
-                count = int(np.floor((span.end - span.start) * self.rate + 1e-6)) + 1
-                values = on_grid(parts, span.start, self.rate, count)
-            else:
-                values = (part.x for part in parts)
-            for first, x, left, width in _blocks(values, max(BLOCK, 4 * self.halo), self.halo):
-                yield self._differentiated(number, first, x, left, width)
+            start, count = self.survey.spans[number].start, self.count(number)
+            if isinstance(method, Smoother) and self.resamples:
+                for block in row_blocks(parts, Grid(start, self.rate, count, size), halo / self.rate, self.gap):
+                    q, v, effort = self._picked(block.x)
+                    q, v, a = method(block.t, q, v, block.grid)
+                    yield Piece(number, block.first, q, v, a, interpolated(block.t, effort, block.grid))
+                continue
+            values = on_grid(parts, start, self.rate, count) if self.resamples else (part.x for part in parts)
+            for first, x, left, width in _blocks(values, size, halo):
+                inner = slice(left, left + width)
+                q, v, effort = self._picked(x)
+                if isinstance(method, Smoother):
+                    t = np.arange(x.shape[1]) / self.rate
+                    q, v, a = method(t, q, v, t)
+                else:
+                    q, v, a = method(q, v)
+                yield Piece(number, first, *(np.ascontiguousarray(y[:, inner]) for y in (q, v, a, effort)))
 
-    def _differentiated(self, number: int, first: int, x: Array, left: int, width: int) -> Piece:
-        def picked(linear: Linear) -> Array:
+    def _picked(self, x: Array) -> tuple[Array, Array | None, Array]:
+        """Positions, measured velocities and efforts of raw rows."""
+
+        def signal(linear: Linear) -> Array:
             return linear(x[self.channels.places(linear)])
 
-        inner = slice(left, left + width)
-        q = self._lowpass(picked(self.channels.q))
-        v = _derivative(q, self.rate) if self.channels.v is None else self._lowpass(picked(self.channels.v))
-        a = _derivative(v, self.rate)
-        effort = picked(self.channels.effort)
-        return Piece(number, first, *(np.ascontiguousarray(y[:, inner]) for y in (q, v, a, effort)))
-
-    def _lowpass(self, x: Array) -> Array:
-        if self.settings.cutoff_hz is None:
-            return x
-        sections = butter(BUTTERWORTH_ORDER, self.settings.cutoff_hz, fs=self.rate, output="sos")
-        padding = min(x.shape[1] - 1, 3 * (BUTTERWORTH_ORDER + 1))
-        return np.asarray(sosfiltfilt(sections, x, axis=1, padlen=padding))
+        v = None if self.channels.v is None else signal(self.channels.v)
+        return signal(self.channels.q), v, signal(self.channels.effort)
 
     def history(self, window: tuple[float, float]) -> tuple[str, ...]:
-        s, settings = self.survey, self.settings
+        s = self.survey
         lines = [f"read {s.rows} rows of {len(self.channels.columns)} columns"]
         if s.missing:
             lines.append(f"dropped {s.missing} rows with missing values")
@@ -232,20 +250,14 @@ class _Plan:
         if len(s.spans) > 1:
             lines.append(f"split into {len(s.spans)} stretches at gaps longer than {self.gap:.4g} s")
         if self.resamples:
+            what = "efforts resampled" if isinstance(self.method, Smoother) else "resampled"
             lines.append(
-                f"resampled at {self.rate:.6g} Hz by cubic interpolation "
+                f"{what} at {self.rate:.6g} Hz by cubic interpolation "
                 f"(steps {1e3 * s.shortest_step:.4g} to {1e3 * s.longest_step:.4g} ms, usual {1e3 * s.step:.4g} ms)"
             )
         else:
             lines.append(f"clock uniform at {self.rate:.6g} Hz")
-        what = "positions" if self.channels.v is None else "positions and measured velocities"
-        if settings.cutoff_hz is not None:
-            lines.append(
-                f"{what}: zero-phase Butterworth, order {BUTTERWORTH_ORDER}, {settings.cutoff_hz:g} Hz; "
-                f"{self.edge} samples dropped at both ends of a stretch"
-            )
-        differentiated = "velocity and acceleration" if self.channels.v is None else "acceleration"
-        lines.append(f"{differentiated}: five-point central differences")
+        lines += self.method.history(self.channels.v is not None)
         names = self.joints
         ranges = zip(names, s.lowest, s.highest, s.top_speed, strict=True)
         seen = "; ".join(f"{n} {a:.3g} to {b:.3g} at up to {v:.3g}/s" for n, a, b, v in ranges)
@@ -254,8 +266,26 @@ class _Plan:
             lines.append(f"used from {window[0]:.6g} s to {window[1]:.6g} s")
         return tuple(lines)
 
+    def _signal_findings(self) -> Iterator[Finding]:
+        """Clipped efforts, and rounding that is a noticeable part of a signal."""
+        s = self.survey
+        for name, fraction, limit in zip(self.joints, s.saturation, s.limit, strict=True):
+            if fraction > 0.0:
+                yield Finding(
+                    "saturated-effort",
+                    "warning",
+                    f"the effort of {name} is clipped: in {fraction:.2%} of the rows it sits at {limit:.6g}, as logged",
+                    name,
+                    "record a slower motion, or keep the clipped time out with 'seconds' or 'rows'",
+                )
+        if self.position_step.any() or self.effort_step.any():
+            q, _, effort = self._picked(self.head.x)
+            lag = max(1, round(0.5 / (self.settings.cutoff_hz * s.step))) if self.settings.cutoff_hz else 5
+            yield from rounding_findings(self.joints, q, effort, (self.position_step, self.effort_step), lag)
+
     def findings(self) -> tuple[Finding, ...]:
-        s, out = self.survey, []
+        s = self.survey
+        out = [Finding("log-note", "warning", note, self.recording.name) for note in self.recording.notes]
         if self.settings.cutoff_hz is None and self.channels.v is None:
             out.append(
                 Finding(
@@ -298,6 +328,7 @@ class _Plan:
                     f"the real rate is about {1 / s.step:.4g} Hz",
                 )
             )
+        out += self._signal_findings()
         if len(s.spans) > 1:
             out.append(
                 Finding("gaps", "info", f"{len(s.spans) - 1} gaps longer than {self.gap:.4g} s", self.recording.name)
@@ -347,13 +378,3 @@ def _blocks(values: Iterable[Array], size: int, halo: int) -> Iterator[tuple[int
             first += size
             start = max(0, max(0, first - halo) - origin)
             x, origin, have = x[:, start:], origin + start, x.shape[1] - start
-
-
-def _derivative(x: Array, rate: float) -> Array:
-    """(8 (x₊₁ − x₋₁) − (x₊₂ − x₋₂)) / (12 Δt), exact for quartics; two samples at each end repeat their neighbour."""
-    out = np.empty_like(x)
-    if x.shape[1] < 5:
-        return np.zeros_like(x)
-    out[:, 2:-2] = (8.0 * (x[:, 3:-1] - x[:, 1:-3]) - (x[:, 4:] - x[:, :-4])) * (rate / 12.0)
-    out[:, :2], out[:, -2:] = out[:, 2:3], out[:, -3:-2]
-    return out

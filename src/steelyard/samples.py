@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,9 @@ class Samples:
     """One run, ready for a regressor. Pieces come in order and are the same at every opening.
 
     `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
-    torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes.
+    torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
+    `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
+    with a clipped effort; all three are empty where no log was looked at.
     """
 
     name: str
@@ -61,6 +63,9 @@ class Samples:
     sha256: str = ""
     history: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+    position_step: Array = field(default_factory=lambda: np.empty(0))
+    effort_step: Array = field(default_factory=lambda: np.empty(0))
+    saturation: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def used(self) -> tuple[float, float]:
@@ -76,6 +81,14 @@ class Samples:
     @property
     def count(self) -> int:
         return sum(stretch.length for stretch in self.stretches)
+
+    def cut_to(self, other: Samples) -> Samples:
+        """These samples, clean only where `other`, the same log prepared otherwise, is clean too."""
+        if [(s.start, s.length) for s in self.stretches] != [(s.start, s.length) for s in other.stretches]:
+            raise DataError(f"Samples '{self.name}' and '{other.name}' are not the same stretches of one log.")
+        pairs = zip(self.stretches, other.stretches, strict=True)
+        both = [s._replace(clean=(max(s.clean[0], o.clean[0]), min(s.clean[1], o.clean[1]))) for s, o in pairs]
+        return replace(self, stretches=tuple(both))
 
     @staticmethod
     def from_arrays(
