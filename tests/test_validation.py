@@ -46,6 +46,7 @@ from steelyard.results import read_result, record, text
 from steelyard.robot import Link
 from steelyard.samples import Piece, Samples, Stretch
 from steelyard.scores import score
+from steelyard.terms import named_terms, plain_terms, rich_terms
 from steelyard.validation import EffortScore, compare, cross_validate, validate, whiteness
 from steelyard.validation.comparison import holm
 from steelyard.validation.cross_validation import restricted
@@ -66,9 +67,9 @@ def fitted() -> tuple[Problem, Identification]:
 
 def noisy(model: Model, seed: int, count: int = 3000, name: str = "other", factor: float = 1.1) -> Samples:
     motion = motion_of(model.robot, count, 200.0, seed)
-    effort = model.torque(*motion, factor * truth_of(model))
+    effort = model.torque(*motion[:3], factor * truth_of(model))
     effort = effort + 0.5 * np.random.default_rng(seed).standard_normal(effort.shape)
-    return Samples.from_arrays(name, model.robot.joint_names, 200.0, *motion, effort)
+    return Samples.from_arrays(name, model.robot.joint_names, 200.0, *motion[:3], effort)
 
 
 def windowed(samples: Samples) -> Samples:
@@ -89,21 +90,31 @@ class Rows(NamedTuple):
 
 
 def rows_of(problem: Problem, run: Samples, filtered: bool = True) -> Rows:
-    """Regressor of the whole run, convolved with the filter's taps and thinned; no tile, no stream."""
+    """Regressor of the whole run, convolved with the filter's taps and thinned; no tile, no stream.
+
+    Memories begin where the stretch is clean; delays are whole samples, and act on filtered rows.
+    """
     (piece,) = run.open()
     (stretch,) = run.stretches
-    w = problem.model.regressor(piece.q, piece.v, piece.a)
     first, stop = stretch.clean
-    signals = [x[..., first:stop] for x in (w, piece.effort, piece.v, piece.q)]
+    t = np.arange(piece.q.shape[1]) / run.rate
+    w = np.zeros((piece.q.shape[0], len(problem.model.layout), piece.q.shape[1]))
+    w[..., first:stop] = problem.model.regressor(*(x[..., first:stop] for x in (*piece[2:5], t)))
+    effort = piece.effort
+    if filtered and problem.delay:
+        effort = np.stack([np.roll(y, -round(d * run.rate)) for y, d in zip(effort, problem.delay, strict=True)])
+    resting = np.where(np.abs(piece.v) < problem.rest_speeds[:, None], 1.0, 0.0)
+    signals = [x[..., first:stop] for x in (w, effort, piece.v, piece.q, resting)]
     centre = np.arange(first, stop)
     if filtered:
         decimator = problem.decimator(run)
         taps, step = decimator.taps, decimator.factor
         signals = [np.apply_along_axis(lambda x: np.convolve(x, taps, "valid"), -1, x)[..., ::step] for x in signals]
         centre = np.arange(first + decimator.half, stop - decimator.half)[::step]
-    w, y, v, q = signals
+    w, y, v, q, still = signals
     inside = (centre >= stretch.window[0]) & (centre < stretch.window[1])
-    kept = inside & (np.abs(v) >= problem.rest_speeds[:, None])
+    # the filter weighs the samples at rest to at most a tenth
+    kept = inside & (np.abs(v) >= problem.rest_speeds[:, None]) & (np.abs(still) <= 0.1)
     return Rows(w, y, v, q, kept, np.arange(len(centre)))
 
 
@@ -160,6 +171,21 @@ def test_scores_are_those_of_plain_numpy(kind: str) -> None:
     assert judged.relative_error["total"] < judged.nominal_filtered.relative_error["total"]  # type: ignore[union-attr]
     assert "low-passed" in judged.filtered.mask
     assert "unfiltered" in judged.raw.mask
+
+
+@pytest.mark.parametrize("kind", ["two runs", "a window"])
+def test_scores_of_terms_with_a_memory_and_of_late_efforts(kind: str) -> None:
+    """Pre-sliding, load and drift on held-out runs, whose efforts lag; raw effort is scored as it was measured."""
+    robot = arm(3)
+    model = Model(robot, named_terms((*rich_terms(robot), "drift")))
+    problem = Problem(model, fitted()[0].runs, delay=[0.01, 0.0, -0.025], **FILTERS)
+    result = identify(problem)
+    runs = held_out_runs(kind)
+    judged = validate(result, problem, runs)
+    assert_scores(judged.filtered, by_hand([rows_of(problem, run) for run in runs], result.theta))
+    assert_scores(judged.raw, by_hand([rows_of(problem, run, filtered=False) for run in runs], result.theta))
+    wanted = score(observe(problem.with_runs(runs)), result.theta, "")
+    assert judged.relative_error["total"] == pytest.approx(wanted.total, rel=1e-10)
 
 
 def test_filtered_scores_are_those_of_the_triangles() -> None:
@@ -509,10 +535,10 @@ def weighed(seed: int, column: str | None = None) -> Identification:
     if column is not None:
         theta[model.layout.index(column)] *= 1.2
     motion = motion_of(model.robot, 4000, 200.0, seed)
-    clean = model.torque(*motion, theta)
+    clean = model.torque(*motion[:3], theta)
     noise = coloured(np.random.default_rng(seed), clean.shape, 0.8)
     effort = clean + 0.02 * np.sqrt(np.mean(clean**2, axis=1, keepdims=True)) * noise
-    run = Samples.from_arrays("run", model.robot.joint_names, 200.0, *motion, effort)
+    run = Samples.from_arrays("run", model.robot.joint_names, 200.0, *motion[:3], effort)
     return identify(Problem(model, [run], **FILTERS))
 
 
@@ -758,8 +784,9 @@ def test_a_result_without_its_project_is_told(steelyard: Run, demos: Path, tmp_p
 @cache
 def ur10e() -> tuple[Problem, Information]:
     project = read_project(ROOT / "examples" / "real" / "ur10e-free.toml")
-    model = project.model()
-    problem = project.problem(model, project.samples(model.robot, "identify"))
+    robot = project.robot()
+    model = Model(robot, named_terms(plain_terms(robot)))
+    problem = project.problem(model, project.samples(robot, "identify"))
     return problem, observe(problem)
 
 

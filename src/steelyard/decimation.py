@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.signal import firwin
 
 from steelyard.errors import DataError
 from steelyard.parameters import Array
@@ -14,6 +13,8 @@ from steelyard.parameters import Array
 # Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc; a longer filter
 # is sharper, and costs rows at both ends of every stretch.
 SUPPORT_PERIODS = 3.0
+# Half length, in samples, of the interpolator that shifts an unfiltered signal by a fraction of a sample.
+INTERPOLATOR = 12
 _LONGEST = 10_000_000
 
 
@@ -21,19 +22,27 @@ _LONGEST = 10_000_000
 class Decimator:
     """y_k = Σ_m h_m x_{kD+m}, h symmetric of odd length L with Σ h = 1; row k is centred on sample kD + (L−1)/2.
 
-    Only rows whose whole support lies in the data exist: there are no edges to forget.
+    Only rows whose whole support lies in the data exist: there are no edges to forget. `reach` zeros on either side
+    make room for `shifted` copies of the filter, which look at the signal a little earlier or later.
     """
 
     taps: Array
     factor: int
+    cutoff: float | None = None
+    reach: int = 0
 
     @staticmethod
-    def design(rate: float, lowpass_hz: float | None, factor: int | None) -> Decimator:
-        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of it are kept."""
+    def design(rate: float, lowpass_hz: float | None, factor: int | None, furthest: float = 0.0) -> Decimator:
+        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of it are kept.
+
+        `furthest` [s] is the longest shift that will be asked for.
+        """
         if factor is not None and not 1 <= factor <= _LONGEST:
             raise DataError(f"prepare.decimate must be a whole number from 1 to {_LONGEST}, not {factor}.")
+        reach = int(np.ceil(abs(furthest) * rate - 1e-9))
         if lowpass_hz is None:
-            return Decimator(np.ones(1), factor or 1)
+            half = INTERPOLATOR if reach else 0
+            return Decimator(np.pad(np.ones(1), half + reach), factor or 1, None, reach)
         if not 0.0 < lowpass_hz < 0.5 * rate:
             raise DataError(
                 f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the rate ({0.5 * rate:.6g} Hz)."
@@ -43,8 +52,10 @@ class Decimator:
                 f"prepare.lowpass_hz = {lowpass_hz:g} is too low for data at {rate:.6g} Hz: its filter is too long."
             )
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
-        taps = np.asarray(firwin(2 * half + 1, lowpass_hz, fs=rate, window="hamming"), float)
-        return Decimator(taps, factor or max(1, int(rate / (2.5 * lowpass_hz))))
+        taps = _windowed_sinc(np.arange(-half, half + 1.0), half, lowpass_hz / rate)
+        return Decimator(
+            np.pad(taps, reach), factor or max(1, int(rate / (2.5 * lowpass_hz))), lowpass_hz / rate, reach
+        )
 
     @property
     def half(self) -> int:
@@ -54,13 +65,33 @@ class Decimator:
         """Rows that `samples` consecutive samples give."""
         return max(0, (samples - len(self.taps)) // self.factor + 1)
 
+    def shifted(self, samples: float) -> Array:
+        """Taps (L,) that give the same rows of the signal `samples` (a fraction will do) later: y(t + samples/rate).
+
+        The filter is a formula, so it is moved, not interpolated; without one, a windowed sinc interpolates.
+        """
+        if abs(samples) > self.reach + 1e-6:
+            raise DataError(f"A shift of {samples:g} samples is beyond the reach of this filter ({self.reach}).")
+        if samples == 0.0:
+            return self.taps
+        places = np.arange(-self.half, self.half + 1.0) - samples
+        return _windowed_sinc(places, self.half - self.reach, 0.5 if self.cutoff is None else self.cutoff)
+
+
+def _windowed_sinc(places: Array, half: int, cutoff: float) -> Array:
+    """2f sinc(2f x) (0.54 + 0.46 cos πx/half) at places x [samples], cut-off f [per sample], scaled to a sum of one."""
+    window = np.where(np.abs(places) <= half, 0.54 + 0.46 * np.cos(np.pi * places / half), 0.0)
+    taps = np.sinc(2.0 * cutoff * places) * window
+    return taps / taps.sum()
+
 
 @dataclass
 class DecimationStream:
     """Running decimation of tiles (channels, T): each tile is multiplied once by a slice of the filter (a polyphase
-    matrix product) and adds its part to the rows its samples belong to."""
+    matrix product) and adds its part to the rows its samples belong to. `taps` replace the decimator's own."""
 
     decimator: Decimator
+    taps: Array | None = None
     seen: int = 0
     done: int = 0
     _open: Array | None = None
@@ -95,5 +126,6 @@ class DecimationStream:
                 self._weights.clear()
             index = (lead + np.arange(width))[:, None] - self.decimator.factor * np.arange(touched)
             inside = (index >= 0) & (index < len(self.decimator.taps))
-            self._weights[key] = np.where(inside, self.decimator.taps[np.where(inside, index, 0)], 0.0)
+            taps = self.decimator.taps if self.taps is None else self.taps
+            self._weights[key] = np.where(inside, taps[np.where(inside, index, 0)], 0.0)
         return self._weights[key]

@@ -34,6 +34,7 @@ class Identification:
 
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
     parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value.
+    `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`).
     """
 
     robot: str
@@ -54,6 +55,7 @@ class Identification:
     cancelled: tuple[str, ...] = ()
     standard: Array | None = None
     standard_rule: str = ""
+    carried: Array | None = None
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
 

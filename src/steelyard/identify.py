@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -15,6 +15,7 @@ from steelyard.estimators.least_squares import joint_deviations
 from steelyard.findings import Finding
 from steelyard.identification import Identification, RunRecord
 from steelyard.information import Information
+from steelyard.load import with_load
 from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
 from steelyard.prior import Widths, column_widths
@@ -41,14 +42,18 @@ def identify(
         for fitted in problem.runs:
             if overlap(run, fitted):
                 raise DataError(f"Run '{run.name}' is not unseen: it is the data of the fitted run '{fitted.name}'.")
-    information = information or observe(problem, progress=progress)
+    if information is None:
+        problem = with_load(problem, progress)
+        information = observe(problem, progress=progress)
     base = base_parameters(problem.model)
     estimate = estimator.estimate(base, information)
 
     theta = np.zeros(len(base.layout))
     theta[list(base.kept)] = np.nan_to_num(estimate.value)
     nominal = base.layout.nominal
-    other = None if held_out is None else observe(held_out, progress=progress)
+    other = None
+    if held_out is not None:
+        other = observe(replace(held_out, model=problem.model, delay=problem.delay), progress=progress)
     standard, rule = _standard(base, estimate, information)
     result = Identification(
         robot=problem.model.robot.name,
@@ -72,6 +77,7 @@ def identify(
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
         standard=standard,
         standard_rule=rule,
+        carried=problem.model.carried,
         findings=problem.findings + _empty_runs(problem, information) + estimate.findings,
         versions=_versions(),
     )

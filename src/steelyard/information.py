@@ -87,6 +87,25 @@ class Information:
             merged[key] = merged[key] + triangle if key in merged else triangle
         return replace(self, blocks=merged, block_rows={**self.block_rows, **other.block_rows})
 
+    def on(self, layout: Layout) -> Information:
+        """The information on a model with fewer columns: those of `layout`, found by name."""
+        kept = []
+        for own in self.columns:
+            names = [self.layout.names[c] for c in own]
+            kept.append([k for k, name in enumerate(names) if name in layout])
+        missing = [name for name in layout.names if name not in self.layout]
+        if missing:
+            raise EstimationError(f"The information holds no column {', '.join(missing[:5])}; observe that model.")
+        columns = tuple(
+            np.array([layout.index(self.layout.names[own[k]]) for k in places], np.int64)
+            for own, places in zip(self.columns, kept, strict=True)
+        )
+        blocks = {}
+        for key, triangle in self.blocks.items():
+            responses = range(len(self.columns[key.joint]), triangle.r.shape[1])
+            blocks[key] = Triangle.of(triangle.r[:, [*kept[key.joint], *responses]], triangle.rows)
+        return replace(self, layout=layout, columns=columns, blocks=blocks)
+
     @cached_property
     def times(self) -> tuple[tuple[str, str, int], ...]:
         """The time blocks (run, load case, block), in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from steelyard.kernels import dynamics
 from steelyard.kernels.regressor import regressor as regressor_kernel
 from steelyard.parameters import Array, Column, Layout, inertial_columns
 from steelyard.robot import Robot
-from steelyard.terms import Motion, Term
+from steelyard.terms import LOAD, PAST, TIME, Motion, Term, uses
+from steelyard.terms.compensator import compensator_torque
 
 # Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
 # are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
@@ -36,21 +37,31 @@ class Model:
     """A robot and the terms identified beside its rigid bodies.
 
     τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the
-    last axis everywhere: q, v, a and τ are (n, N).
+    last axis everywhere: q, v, a and τ are (n, N), consecutive samples where a term has a memory.
+
+    `carried` (n, 10) are the inertial parameters behind τ_rigid of load friction; None takes the robot's nominal ones.
     """
 
     robot: Robot
     terms: Sequence[Term] = field(default_factory=tuple)
+    carried: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(self.terms))
         names = [term.name for term in self.terms]
-        if len(set(names)) != len(names):
-            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
         for term in self.terms:
             for needed in getattr(term, "needs", ()):
                 if needed not in names:
                     raise ModelError(f"Term '{term.name}' needs the term '{needed}' beside it: add it to the list.")
+        places = [
+            (term.name, *place)
+            for term in self.terms
+            for place in {(e.row, e.column.name) for e in term.entries(self.robot)}
+        ]
+        if len(set(places)) != len(places):
+            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
+        if self.carried is not None and self.carried.shape != (self.robot.dof, 10):
+            raise ModelError(f"carried must be ({self.robot.dof}, 10), one row a link, not {self.carried.shape}.")
 
     @cached_property
     def layout(self) -> Layout:
@@ -126,9 +137,47 @@ class Model:
             taken.update(target)
         return tuple(out)
 
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """What the terms take from the motion besides q, v and a: "time", "load", "past"."""
+        return frozenset(need for term in self.terms for need in uses(term))
+
+    @property
+    def knows_load(self) -> bool:
+        """False while a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
+        return LOAD not in self.uses or self.carried is not None or self._nominal_links is not None
+
+    @cached_property
+    def _nominal_links(self) -> Array | None:
+        links = [link.inertia for link in self.robot.links]
+        if any(inertia is None for inertia in links):
+            return None
+        return np.stack([np.asarray(inertia, float) for inertia in links])
+
+    @cached_property
+    def _load_links(self) -> Array:
+        """Inertias behind τ_rigid; without any, unit bodies, which serve to find the structure and nothing else."""
+        if self.carried is not None:
+            return self.carried
+        if self._nominal_links is not None:
+            return self._nominal_links
+        return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (self.robot.dof, 1))
+
+    def load(self, motion: Motion) -> Array:
+        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, and the compensator."""
+        tau = np.empty_like(motion.q)
+        dynamics.inverse_dynamics(*self.mechanism, self._load_links, *motion[:3], tau)
+        cylinder = self.robot.compensator
+        if cylinder is not None:
+            row = self.robot.joint_index(cylinder.joint)
+            tau[row] += compensator_torque(cylinder, motion.q[row])
+        return tau
+
     def fill(self, motion: Motion, tile: Array) -> None:
         """The non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
-        regressor_kernel(*self.mechanism, *motion, self._slots, tile)
+        regressor_kernel(*self.mechanism, *motion[:3], self._slots, tile)
+        if LOAD in self.uses:
+            motion = motion._replace(load=self.load(motion))
         for term, target, blank in self._term_targets:
             values = term.fill(self.robot, motion)
             if blank is None:
@@ -137,33 +186,53 @@ class Model:
                 tile[blank] = 0.0
                 tile[target] += values
 
-    def regressor(self, q: Array, v: Array, a: Array) -> Array:
-        """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it."""
-        motion = self._motion(q, v, a)
+    def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None) -> Array:
+        """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
+
+        t (N,) [s] is needed only where a term uses the time.
+        """
+        motion = self._motion(q, v, a, t)
         tile = np.empty((len(self.places), motion.q.shape[1]))
         self.fill(motion, tile)
         out = np.zeros((self.robot.dof, len(self.layout), motion.q.shape[1]))
         out[self.places[:, 0], self.places[:, 1]] = tile
         return out
 
-    def torque(self, q: Array, v: Array, a: Array, theta: Array) -> Array:
-        """Inverse dynamics τ (n, N) with standard parameters theta (C,)."""
-        motion, theta = self._motion(q, v, a), self._checked(theta)
+    def torque(
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        theta: Array,
+        t: Array | None = None,
+        past: dict[str, Any] | None = None,
+    ) -> Array:
+        """Inverse dynamics τ (n, N) with standard parameters theta (C,).
+
+        t (N,) [s] is needed only where a term uses the time; `past` carries memories on from one call to the next.
+        """
+        motion, theta = self._motion(q, v, a, t, past), self._checked(theta)
         tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.mechanism, theta[self.inertial_index], *motion, tau)
+        dynamics.inverse_dynamics(*self.mechanism, theta[self.inertial_index], *motion[:3], tau)
         return tau + self._term_torque(motion, theta)
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
-        theta, q = self._checked(theta), self._motion(q, q, q).q
+        theta, q = self._checked(theta), self._motion(q, q, q, t=np.zeros(0)).q
         parent, placement, screw, _ = self.mechanism
         mass = np.empty((self.robot.dof, self.robot.dof, q.shape[1]))
         dynamics.mass_matrix(parent, placement, screw, theta[self.inertial_index], q, mass)
         return mass + self._drive_inertia(theta)[:, :, None]
 
     def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
-        """Forward dynamics q̈ (n, N): the acceleration that torque τ gives."""
+        """Forward dynamics q̈ (n, N): the acceleration that torque τ gives. States stand alone: no term may remember."""
         theta = self._checked(theta)
+        looking_back = [term.name for term in self.terms if {PAST, TIME, LOAD} & set(uses(term))]
+        if looking_back:
+            raise ModelError(
+                f"Forward dynamics needs torques that depend on q, v and a linear acceleration alone; "
+                f"{', '.join(looking_back)} do not. Leave those terms out of this model."
+            )
         motion = self._motion(q, v, np.zeros_like(np.asarray(q, float)))
         net = self._motion(q, v, tau).a - self._term_torque(motion, theta)
         out = np.empty_like(net)
@@ -194,10 +263,13 @@ class Model:
             high[j] = joint.limits.upper if stated and np.isfinite(joint.limits.upper) else reach
         shape = (self.robot.dof, count)
         q = rng.uniform(low[:, None], high[:, None], shape)
-        return self.regressor(q, rng.normal(size=shape), rng.normal(size=shape))
+        v, a = rng.normal(size=shape), rng.normal(size=shape)
+        return self.regressor(q, v, a, rng.uniform(0.0, 3600.0, count))
 
     def _term_torque(self, motion: Motion, theta: Array) -> Array:
         tau = np.zeros_like(motion.q)
+        if LOAD in self.uses:
+            motion = motion._replace(load=self.load(motion))
         for term in self.terms:
             for entry, values in zip(term.entries(self.robot), term.fill(self.robot, motion), strict=True):
                 tau[entry.row] += theta[self.layout.index(entry.column.name)] * values
@@ -206,16 +278,21 @@ class Model:
     def _drive_inertia(self, theta: Array) -> Array:
         """What the terms add to M: their torque for a unit acceleration of each joint, (n, n)."""
         n = self.robot.dof
-        still = np.zeros((n, n))
-        moving = self._term_torque(Motion(still, still, np.eye(n)), theta)
-        return moving - self._term_torque(Motion(still, still, still), theta)
+        still, clock = np.zeros((n, n)), np.zeros(n)
+        moving = self._term_torque(Motion(still, still, np.eye(n), clock), theta)
+        return moving - self._term_torque(Motion(still, still, still, clock), theta)
 
-    def _motion(self, q: Array, v: Array, a: Array) -> Motion:
+    def _motion(
+        self, q: Array, v: Array, a: Array, t: Array | None = None, past: dict[str, Any] | None = None
+    ) -> Motion:
+        if t is None and TIME in self.uses:
+            timed = ", ".join(term.name for term in self.terms if TIME in uses(term))
+            raise ModelError(f"Term {timed} uses the time: give t (samples,) in seconds beside q, v and a.")
         arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
         if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays)
             raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row a joint; got {shapes}.")
-        return Motion(*arrays)
+        return Motion(*arrays, t=t, past={} if past is None else past)
 
     def _checked(self, theta: Array) -> Array:
         theta = np.asarray(theta, float)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.decimation import DecimationStream
+from steelyard.decimation import DecimationStream, Decimator
 from steelyard.errors import EstimationError
 from steelyard.information import MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.problem import Problem
+from steelyard.recording import Progress
 from steelyard.samples import Piece, Samples
 from steelyard.terms import Motion
 from steelyard.threads import single_threaded
@@ -27,48 +28,62 @@ TILE = 384
 # triangular (so that a long block does not hold all its rows).
 _BATCH, _GATHER = 128, 512
 
-Progress = Callable[[str, int, int], None]
-
 
 class RowBatch(NamedTuple):
     """Consecutive decimated rows of a run, before any mask.
 
-    number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; y (n, m): effort; w (E, m): the non-zero
-    places of W in the order of `Model.places`; inside (m,): centre within the window asked for.
+    number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; still (n, m): share of the row's support in
+    which the joint rests; y (R, n, m): effort, then its shifted copies; w (E, m): the non-zero places of W in the
+    order of `Model.places`; inside (m,): centre within the window asked for.
     """
 
     number: NDArray[np.int64]
     t: Array
     v: Array
+    still: Array
     y: Array
     w: Array
     inside: NDArray[np.bool_]
 
 
-def row_count(problem: Problem, run: Samples) -> int:
-    """Decimated rows a run gives before masking."""
-    decimator = problem.decimator(run)
+def row_count(problem: Problem, run: Samples, furthest: float = 0.0) -> int:
+    """Decimated rows a run gives before masking, where effort is looked at up to `furthest` [s] earlier and later."""
+    decimator = problem.decimator(run, furthest)
     return sum(decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches)
 
 
 def stream_rows(
-    problem: Problem, run: Samples, tile: int = TILE, progress: Progress | None = None
+    problem: Problem,
+    run: Samples,
+    tile: int = TILE,
+    progress: Progress | None = None,
+    shifts: Sequence[float] = (),
 ) -> Iterator[RowBatch]:
-    """Regressor, parallel filter and decimation of one run, tile by tile counted from each stretch's clean start."""
-    model, decimator = problem.model, problem.decimator(run)
+    """Regressor, parallel filter and decimation of one run, tile by tile counted from each stretch's clean start.
+
+    `shifts` [s] ask for copies of the effort that lag so much more than the problem's `delay` says.
+    """
+    model, decimator = problem.model, problem.decimator(run, furthest=_furthest(shifts))
     n, places = model.robot.dof, len(model.places)
     # whole decimation steps, so that every tile meets the filter at the same phase
     width = tile // decimator.factor * decimator.factor or tile
-    memory = np.empty((places + 2 * n, width))  # one tile, used again and again: fresh memory costs more than the work
+    memory = np.empty((places + 3 * n, width))  # one tile, used again and again: fresh memory costs more than the work
+    rest = problem.rest_speeds[:, None]
     offset = seen = 0
+    begin = run.stretches[0].start
     for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
         stretch = run.stretches[index]
         stream = DecimationStream(decimator)
+        late = LateEfforts(problem, decimator, run.rate, shifts)
+        past: dict[str, Any] = {}
         for piece in _tiles(pieces, stretch.clean, width):
             buffer = memory if piece.q.shape[1] == width else memory[:, : piece.q.shape[1]]
-            model.fill(Motion(piece.q, piece.v, piece.a), buffer[:places])
+            t = stretch.start + (piece.first + np.arange(piece.q.shape[1])) / run.rate - begin
+            model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places])
             buffer[places : places + n] = piece.v
-            buffer[places + n :] = piece.effort
+            buffer[places + n : places + 2 * n] = np.abs(piece.v) < rest
+            buffer[places + 2 * n :] = piece.effort
+            copies = late.push(piece.effort)
             for first, rows in stream.push(buffer):
                 number = first + np.arange(rows.shape[1])
                 centre = stretch.clean[0] + number * decimator.factor + decimator.half
@@ -76,33 +91,75 @@ def stream_rows(
                     offset + number,
                     stretch.start + centre / run.rate,
                     rows[places : places + n],
-                    rows[places + n :],
+                    rows[places + n : places + 2 * n],
+                    rows[None, places + 2 * n :] if copies is None else copies,
                     rows[:places],
                     (centre >= stretch.window[0]) & (centre < stretch.window[1]),
                 )
             seen += piece.q.shape[1]
             if progress is not None:
-                progress(run.name, seen, run.count)
+                progress(f"observing {run.name}", seen, run.count)
         offset += decimator.rows(stretch.clean[1] - stretch.clean[0])
     if progress is not None:
-        progress(run.name, run.count, run.count)
+        progress(f"observing {run.name}", run.count, run.count)
+
+
+class LateEfforts:
+    """The effort rows where they are read later than the motion: delayed joints, and copies at several shifts."""
+
+    def __init__(self, problem: Problem, decimator: Decimator, rate: float, shifts: Sequence[float] = ()) -> None:
+        delay = np.array(problem.delay) if problem.delay else np.zeros(problem.model.robot.dof)
+        # joints that are equally late share a stream
+        self.groups = [np.flatnonzero(delay == late) for late in np.unique(delay)]
+        self.streams = [
+            [DecimationStream(decimator, decimator.shifted(rate * (float(delay[g[0]]) + shift))) for g in self.groups]
+            for shift in ((0.0, *shifts) if shifts or delay.any() else ())
+        ]
+
+    def push(self, effort: Array) -> Array | None:
+        """Rows (R, n, m) finished by a tile of effort (n, T), as many as the columns' own; None where none is late."""
+        if not self.streams:
+            return None
+        done = [[list(s.push(effort[g])) for s, g in zip(row, self.groups, strict=True)] for row in self.streams]
+        if not done[0][0]:
+            return None
+        out = np.empty((len(done), len(effort), done[0][0][0][1].shape[1]))
+        for copy, row in zip(out, done, strict=True):
+            for g, [(_, rows)] in zip(self.groups, row, strict=True):
+                copy[g] = rows
+        return out
+
+
+def _furthest(shifts: Sequence[float]) -> float:
+    return max(map(abs, shifts), default=0.0)
 
 
 @single_threaded
-def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None) -> Information:
-    """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory."""
+def observe(
+    problem: Problem, tile: int = TILE, progress: Progress | None = None, shifts: Sequence[float] = ()
+) -> Information:
+    """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory.
+
+    `shifts` [s] add responses: the effort read so much later, from which delays are found without another pass.
+    """
+    if not problem.model.knows_load:
+        raise EstimationError(
+            "Load friction needs to know what the gears carry, and the robot file gives no nominal inertias: find them "
+            "by a first fit (`steelyard.with_load`), or leave out the term 'load'."
+        )
     model = problem.model
     n = model.robot.dof
     columns = tuple(np.flatnonzero(model.nonzero[j]) for j in range(n))
+    responses = ("effort", *(f"effort {1e3 * shift:+.6g} ms" for shift in shifts))
     blocks: dict[BlockKey, Triangle] = {}
     block_rows: dict[str, int] = {}
     for run in problem.runs:
         # known from the clock before the pass, so that no block is ever merged afterwards
-        size = max(1, -(-row_count(problem, run) // MOST_BLOCKS))
+        size = max(1, -(-row_count(problem, run, _furthest(shifts)) // MOST_BLOCKS))
         block_rows[run.name] = size
         gatherers = [_Gatherer(run, j, _sources(model, j, columns[j]), size) for j in range(n)]
-        for batch in _batches(stream_rows(problem, run, tile, progress), _BATCH):
-            moving = np.abs(batch.v) >= problem.rest_speeds[:, None]
+        for batch in _batches(stream_rows(problem, run, tile, progress, shifts), _BATCH):
+            moving = problem.moving(batch.v, batch.still)
             for j, gatherer in enumerate(gatherers):
                 if j not in problem.still and not run.dead[j]:
                     gatherer.add(batch, batch.inside & moving[j])
@@ -114,7 +171,7 @@ def observe(problem: Problem, tile: int = TILE, progress: Progress | None = None
             f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
             "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
         )
-    return Information(model.layout, model.robot.joint_names, columns, ("effort",), blocks, block_rows)
+    return Information(model.layout, model.robot.joint_names, columns, responses, blocks, block_rows)
 
 
 def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
@@ -176,7 +233,7 @@ class _Gatherer:
     def add(self, batch: RowBatch, keep: NDArray[np.bool_]) -> None:
         if not keep.any():
             return
-        rows = np.concatenate([batch.w[self.sources][:, keep], batch.y[self.joint, keep][None]]).T
+        rows = np.concatenate([batch.w[self.sources][:, keep], batch.y[:, self.joint, keep]]).T
         block = batch.number[keep] // self.size
         starts = [0, *(np.flatnonzero(np.diff(block)) + 1), len(block)]
         for first, stop in pairwise(starts):

@@ -39,7 +39,7 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
     rows, columns = model.places.T
     empty = np.zeros((n, 0))
     # a run whose filters leave no row still has an (empty) prediction
-    parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, *[empty] * len(thetas))]
+    parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, empty, *[empty] * len(thetas))]
     got, complete = 0, True
     for batch in stream_rows(problem, run):
         keep = np.flatnonzero(batch.inside)[: most_rows - got]
@@ -47,13 +47,13 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
             torques = np.zeros((len(thetas), n, len(keep)))
             for k, values in enumerate(thetas):
                 np.add.at(torques[k], rows, values[columns][:, None] * batch.w[:, keep])
-            parts.append((batch.t[keep], batch.v[:, keep], batch.y[:, keep], *torques))
+            parts.append((batch.t[keep], batch.v[:, keep], batch.still[:, keep], batch.y[0][:, keep], *torques))
             got += len(keep)
         if got >= most_rows:
             complete = False
             break
-    t, v, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
-    scored = np.abs(v) >= problem.rest_speeds[:, None]
+    t, v, still, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
+    scored = problem.moving(v, still)
     scored[list(problem.still)] = False
     return Prediction(
         run.name, run.joints, t, v, y, torques[0], torques[1] if len(torques) > 1 else None, scored, complete

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.errors import EstimationError
+from steelyard.information import Information
 from steelyard.parameters import INERTIAL, Array, Layout
 
 
@@ -20,7 +21,10 @@ class Widths:
     moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: how far a centre of mass may be off
     inertia     σ_XX = inertia · (tr I / 2 + reach² · M)     the same for all six entries of a link
     rotor       σ_Ia = rotor · Ia
-    Friction and offsets have no prior; a term's own column (a compensator) states its width itself.
+    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets lie around zero, and none is expected to
+                exceed that share of its joint's effort. It keeps columns the motion cannot tell apart from growing
+                against each other.
+    A term's own column (a compensator) states its width itself.
     """
 
     mass: float = 0.2
@@ -28,6 +32,7 @@ class Widths:
     reach: float = 0.05
     inertia: float = 0.2
     rotor: float = 0.2
+    friction: float = 0.5
 
     def __post_init__(self) -> None:
         if not all(1e-6 <= x <= 1e6 for x in vars(self).values()):
@@ -55,6 +60,24 @@ class Prior:
         rows[:, np.flatnonzero(known)] = solve_triangular(root, np.eye(len(b)), lower=True)
         rows[:, -1] = solve_triangular(root, b @ self.reference, lower=True)
         return rows
+
+
+def with_friction(prior: Prior, information: Information, share: float) -> Prior:
+    """The prior with a width for friction and offsets, from the size of efforts and columns in the data.
+
+    σ = share · √(Σ y_j² / Σ w_c²) over the rows of the joints j that the column c reaches. Rotor inertias stay as they
+    are: an unknown one is no small effect.
+    """
+    effort, size = np.zeros(len(information.layout)), np.zeros(len(information.layout))
+    for own, triangle in zip(information.columns, information.joint_triangles, strict=True):
+        size[own] += np.sum(triangle.r[:, : len(own)] ** 2, axis=0)
+        effort[own] += np.sum(triangle.r[:, len(own)] ** 2)
+    width = prior.width.copy()
+    for k, column in enumerate(information.layout.columns):
+        is_friction = column.owner in information.joints and column.symbol not in (*INERTIAL, "Ia")
+        if is_friction and not np.isfinite(width[k]) and size[k] > 0.0:
+            width[k] = share * np.sqrt(effort[k] / size[k])
+    return replace(prior, width=width)
 
 
 def nominal_prior(layout: Layout, widths: Widths) -> Prior:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.decimation import Decimator
 from steelyard.errors import DataError
@@ -15,6 +16,11 @@ from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.samples import Samples
 
+# Below this speed [rad/s | m/s] a geared joint sticks and slips rather than slides; for a slow motion, below this
+# fraction of its top speed.
+REST_SPEED, REST_FRACTION = 0.02, 0.05
+# A row counts when at most this share of its filter's support lies where the joint rests.
+RESTING_SHARE = 0.1
 # A joint that travelled less than this [rad | m] did not move: what is left is noise and elasticity.
 STILL = 2e-3
 
@@ -26,14 +32,17 @@ class Problem:
     lowpass_hz   cut-off of the parallel filter of effort and columns [Hz]; None filters nothing
     decimate     one row is kept of so many samples; None keeps 2.5 rows a period of lowpass_hz
     rest         rows of a joint slower than this are left out: a fraction of its top speed, or speeds [rad/s | m/s]
-                 for every joint. Stiction at rest is no function of velocity.
+                 for every joint; None is 0.02 rad/s or m/s, or a twentieth of the top speed where that is less.
+                 Stiction is no function of velocity.
+    delay        how far the effort of every joint lags behind its position [s]: y_j(t + delay_j) goes with W_j(t)
     """
 
     model: Model
     runs: Sequence[Samples]
     lowpass_hz: float | None = None
     decimate: int | None = None
-    rest: float | Sequence[float] = 0.02
+    rest: float | Sequence[float] | None = None
+    delay: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
@@ -59,15 +68,23 @@ class Problem:
         if np.any(self.rest_speeds < 0) or not np.all(np.isfinite(self.rest_speeds)):
             raise DataError(f"rest must be zero or positive, not {self.rest!r}.")
 
-    def decimator(self, run: Samples) -> Decimator:
-        return Decimator.design(run.rate, self.lowpass_hz, self.decimate)
+        if self.delay and (len(self.delay) != robot.dof or not np.all(np.isfinite(self.delay))):
+            raise DataError(f"delay lists {list(self.delay)} for {robot.dof} joints; give one number of seconds each.")
+
+    def decimator(self, run: Samples, furthest: float = 0.0) -> Decimator:
+        """The filter of a run's rows; `furthest` [s] is the longest shift asked for beside `delay`."""
+        most = max(map(abs, self.delay), default=0.0) + abs(furthest)
+        return Decimator.design(run.rate, self.lowpass_hz, self.decimate, most)
 
     @cached_property
     def rest_speeds(self) -> Array:
         """Speed below which a joint's rows are left out, (n,) [rad/s | m/s]."""
         n = self.model.robot.dof
+        top = np.max([run.top_speed for run in self.runs], axis=0)
+        if self.rest is None:
+            return np.minimum(REST_SPEED, REST_FRACTION * top)
         if isinstance(self.rest, int | float):
-            return float(self.rest) * np.max([run.top_speed for run in self.runs], axis=0)
+            return float(self.rest) * top
         if len(self.rest) != n:
             raise DataError(f"rest lists {len(self.rest)} speeds for {n} joints.")
         return np.array(self.rest, float)
@@ -77,6 +94,10 @@ class Problem:
         """Joints that move in none of the runs; their rows say nothing and are left out."""
         travel = np.max([run.travel for run in self.runs], axis=0)
         return tuple(int(j) for j in np.flatnonzero(travel < STILL))
+
+    def moving(self, v: Array, still: Array) -> NDArray[np.bool_]:
+        """Which rows (n, m) of low-passed speeds v count: the joint moves, and rests in little of the row's support."""
+        return (np.abs(v) >= self.rest_speeds[:, None]) & (np.abs(still) <= RESTING_SHARE)
 
     def with_runs(self, runs: Sequence[Samples]) -> Problem:
         """The same model, filters and mask on other runs; the mask stays that of this problem's runs, in rad/s."""
@@ -88,18 +109,28 @@ class Problem:
         if not self.rest_speeds.any():
             return "every row"
         speeds = ", ".join(f"{x:.4g}" for x in self.rest_speeds)
-        rule = f"{self.rest:g} of top speed" if isinstance(self.rest, int | float) else "stated speeds"
-        return f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule})"
+        rule = "stated speeds"
+        if self.rest is None:
+            rule = f"{REST_SPEED:g}, or {REST_FRACTION:g} of top speed"
+        elif isinstance(self.rest, int | float):
+            rule = f"{self.rest:g} of top speed"
+        return (
+            f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule}), "
+            f"now and in {1 - RESTING_SHARE:.0%} of the filter's support"
+        )
 
     def row_rule(self, run: Samples) -> str:
         """How the rows of a run are made from its samples, in words."""
         decimator = self.decimator(run)
         rate = run.rate / decimator.factor
+        late = ", ".join(f"{1e3 * d:.4g}" for d in self.delay)
+        moved = f"; effort read [{late}] ms later than positions" if any(self.delay) else ""
         if self.lowpass_hz is None:
-            return f"rows: unfiltered, one of {decimator.factor} samples kept ({rate:.4g} Hz)"
+            return f"rows: unfiltered, one of {decimator.factor} samples kept ({rate:.4g} Hz){moved}"
         return (
             f"rows: effort and columns low-passed at {self.lowpass_hz:g} Hz by one linear-phase filter of "
-            f"{len(decimator.taps)} taps, one of {decimator.factor} samples kept ({rate:.4g} Hz)"
+            f"{len(decimator.taps) - 2 * decimator.reach} taps, one of {decimator.factor} samples kept "
+            f"({rate:.4g} Hz){moved}"
         )
 
     def _limit_findings(self) -> Iterator[Finding]:

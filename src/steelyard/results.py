@@ -70,12 +70,8 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "relative_error": asdict(result.relative_error),
             "nominal": None if result.nominal is None else asdict(result.nominal),
             "unseen": None if result.unseen is None else asdict(result.unseen),
-            "standard": None
-            if result.standard is None
-            else {
-                "rule": result.standard_rule,
-                "values": dict(zip(base.layout.names, result.standard.tolist(), strict=True)),
-            },
+            "standard": _standard(result),
+            "carried": None if result.carried is None else result.carried.tolist(),
             "unseen_nominal": None if result.unseen_nominal is None else asdict(result.unseen_nominal),
             "findings": [asdict(finding) for finding in result.findings],
             "clusters": result.clusters,
@@ -139,6 +135,7 @@ def identification(data: Mapping[str, Any]) -> Identification:
         unseen_nominal=None if data["unseen_nominal"] is None else _score(data["unseen_nominal"]),
         cancelled=tuple(p["name"] for p in data["parameters"] if p["status"] == "cancelled"),
         standard=None if data["standard"] is None else _array(list(data["standard"]["values"].values())),
+        carried=None if data.get("carried") is None else _array(data["carried"]),
         standard_rule="" if data["standard"] is None else data["standard"]["rule"],
         runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
         findings=tuple(Finding(**finding) for finding in data["findings"]),
@@ -249,6 +246,8 @@ def _plain(x: Any) -> Any:
         return {key: _plain(value) for key, value in x.items()}
     if isinstance(x, list | tuple):
         return [_plain(value) for value in x]
+    if isinstance(x, np.ndarray):
+        return _plain(x.tolist())
     if isinstance(x, np.generic):
         x = x.item()
     if isinstance(x, float) and not np.isfinite(x):

@@ -43,7 +43,11 @@ def joint_deviations(information: Information, base: BaseParameters) -> Array:
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
         sigma[j] = np.linalg.norm(rest) / np.sqrt(freedom)
     # a joint that fits to rounding must not get an infinite weight: the largest effort's rounding bounds every σ
-    sizes = [np.linalg.norm(t.r[:, -1]) / np.sqrt(t.rows) for t in information.joint_triangles if t.rows]
+    sizes = [
+        np.linalg.norm(t.r[:, len(own)]) / np.sqrt(t.rows)
+        for t, own in zip(information.joint_triangles, information.columns, strict=True)
+        if t.rows
+    ]
     return np.maximum(sigma, max(1e-14 * max(sizes), 1e-300))
 
 

@@ -9,7 +9,7 @@ from steelyard.base_parameters import BaseParameters
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.regularised import checked_weight, regularised
 from steelyard.information import Information
-from steelyard.prior import Widths, nominal_prior
+from steelyard.prior import Widths, nominal_prior, with_friction
 
 
 @final
@@ -31,5 +31,5 @@ class MAP:
         checked_weight(self.weight)
 
     def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        prior = nominal_prior(base.layout, self.widths).in_base(base)
-        return regularised(information, base, prior, self.weight)
+        prior = with_friction(nominal_prior(base.layout, self.widths), information, self.widths.friction)
+        return regularised(information, base, prior.in_base(base), self.weight)

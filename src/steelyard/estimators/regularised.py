@@ -59,7 +59,10 @@ def chosen_weight(
         raise EstimationError(
             "Too few blocks of time to choose the prior's weight by cross-validation: state a weight, or record longer."
         )
-    errors = np.array([[_left_out(folds, g, np.sqrt(w) * prior) for g in range(len(folds))] for w in WEIGHTS])
+    others = [triangular(np.concatenate([*folds[:g], *folds[g + 1 :]])) for g in range(len(folds))]
+    errors = np.array(
+        [[_left_out(rest, fold, np.sqrt(w) * prior) for rest, fold in zip(others, folds, strict=True)] for w in WEIGHTS]
+    )
     mean = errors.mean(axis=1)
     best = int(mean.argmin())
     # paired with the best: the blocks differ far more among themselves than the weights do
@@ -76,11 +79,11 @@ def chosen_weight(
     return weight, (Finding("prior-weight", "info", message),)
 
 
-def _left_out(folds: Sequence[Array], g: int, prior: Array) -> float:
-    """Squared weighted residual of fold g with the parameters of all others and the prior."""
-    others = triangular(np.concatenate([*(fold for k, fold in enumerate(folds) if k != g), prior]))
-    theta = np.linalg.lstsq(others[:-1, :-1], others[:-1, -1], rcond=None)[0]
-    rest = folds[g][:, :-1] @ theta - folds[g][:, -1]
+def _left_out(others: Array, fold: Array, prior: Array) -> float:
+    """Squared weighted residual of a fold with the parameters of all others and the prior."""
+    whole = triangular(np.concatenate([others, prior]))
+    theta = np.linalg.lstsq(whole[:-1, :-1], whole[:-1, -1], rcond=None)[0]
+    rest = fold[:, :-1] @ theta - fold[:, -1]
     return float(rest @ rest)
 
 

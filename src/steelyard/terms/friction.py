@@ -1,4 +1,4 @@
-"""Friction that is linear in its parameters: viscous, Coulomb, asymmetric Coulomb, and a constant offset."""
+"""Viscous and Coulomb friction, their asymmetric kinds, and a constant offset."""
 
 from __future__ import annotations
 
@@ -58,6 +58,21 @@ class AsymmetricCoulomb(Width):
     def fill(self, robot: Robot, motion: Motion) -> Array:
         sign = smooth_sign(motion.v, self.width)
         return np.concatenate([np.maximum(sign, 0.0), np.minimum(sign, 0.0)])
+
+
+@final
+@dataclass(frozen=True)
+class AsymmetricViscous:
+    """The even part of viscous friction: τ_j += Fve_j |q̇_j|  [N·m·s]; Fv ± Fve are the slopes of the two ways."""
+
+    name: ClassVar[str] = "asymmetric-viscous"
+    needs: ClassVar[tuple[str, ...]] = ("viscous",)
+
+    def entries(self, robot: Robot) -> tuple[Entry, ...]:
+        return per_joint(robot, "Fve", "N.m.s", (None,) * robot.dof)
+
+    def fill(self, robot: Robot, motion: Motion) -> Array:
+        return np.abs(motion.v)
 
 
 @final

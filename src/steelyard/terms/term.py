@@ -6,15 +6,18 @@ A term names its columns once and fills them on a tile of samples:
 
 `entries` says which (joint row, column) pairs are not zero; `fill` gives their values in that order, as an array
 (entries, B). A column may be fed by several terms (a wrist coupling adds to the rotor's column): contributions add,
-and the first term that names the column says its unit and nominal value. A term that only makes sense beside
-another says so in a class attribute `needs`. What a term takes from the acceleration must not depend on q (it goes
-into the mass matrix as a constant).
+and the first term that names the column says its unit and nominal value. What a term takes from the acceleration must
+not depend on q (it goes into the mass matrix as a constant).
+
+Three class attributes are optional: `needs` names the terms it only makes sense beside; `uses` lists what it takes
+besides q, v and a, of "time", "load" and "past". Of these `Motion` then holds the values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,11 +26,19 @@ from steelyard.robot import Robot
 
 
 class Motion(NamedTuple):
-    """Joint positions, velocities and accelerations of a tile, each (n, B) [rad | m, /s, /s²]."""
+    """A tile of consecutive samples: joint positions, velocities and accelerations, each (n, B) [rad | m, /s, /s²].
+
+    t      (B,) time since the run's start [s], for terms that use "time"
+    load   (n, B) torque the gears carry, for terms that use "load" [N·m | N]
+    past   what terms that use "past" carry from one tile to the next, by their column names; a new dict starts anew
+    """
 
     q: Array
     v: Array
     a: Array
+    t: Array | None = None
+    load: Array | None = None
+    past: dict[str, Any] | None = None
 
 
 class Entry(NamedTuple):
@@ -35,6 +46,11 @@ class Entry(NamedTuple):
 
     row: int
     column: Column
+
+
+TIME, LOAD, PAST = "time", "load", "past"
+# For placebos: the ratio no gear has.
+GOLDEN = 0.5 * (1.0 + 5.0**0.5)
 
 
 @runtime_checkable
@@ -50,6 +66,11 @@ class Term(Protocol):
     def fill(self, robot: Robot, motion: Motion) -> Array:
         """Values (entries, B) of those places for a tile of motion."""
         ...
+
+
+def uses(term: Term) -> tuple[str, ...]:
+    """What a term takes from the motion besides q, v and a."""
+    return getattr(term, "uses", ())
 
 
 def smooth_sign(v: Array, width: float) -> Array:
@@ -68,6 +89,31 @@ def per_joint(robot: Robot, symbol: str, unit: str, nominal: tuple[float | None,
 def linear_unit(unit: str) -> str:
     """The prismatic twin of a rotary drive-chain unit."""
     return {"kg.m2": "kg", "N.m.s": "N.s/m", "N.m": "N"}.get(unit, unit)
+
+
+def per_motor(robot: Robot, symbol: str, unit: str) -> tuple[Entry, ...]:
+    """One column a joint, and `joint.symbol + m` for the friction of every motor k that turns with several joints."""
+    own = per_joint(robot, symbol, unit, (None,) * robot.dof)
+    return own + tuple(
+        Entry(
+            j, Column(robot.joints[k].name, f"{symbol}m", linear_unit(unit) if robot.joints[k].is_prismatic else unit)
+        )
+        for k, j in robot.coupled
+    )
+
+
+def motor_friction(robot: Robot, v: Array, law: Callable[[Array], Array]) -> Array:
+    """Values of `per_motor`'s entries: law(q̇_j) in row j, and C_kj law((C q̇)_k) for coupled motors (P0 eq. 35)."""
+    own = law(v)
+    if not robot.coupled:
+        return own
+    k, _, share = robot.coupled_arrays
+    return np.concatenate([own, share * law(robot.motor_map @ v)[k]])
+
+
+def shape_name(value: float) -> str:
+    """A shape parameter as part of a column's symbol, without a dot: 2 → "2", 0.5 → "0p5"."""
+    return f"{value:g}".replace(".", "p").replace("-", "m").replace("+", "")
 
 
 @dataclass(frozen=True)

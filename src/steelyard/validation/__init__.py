@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from steelyard.validation.comparison import Change, Comparison, compare
-from steelyard.validation.cross_validation import CrossValidation, Fold, cross_validate
+from steelyard.validation.cross_validation import (
+    CrossValidation,
+    Fold,
+    cross_validate,
+    cross_validate_choice,
+    cross_validate_problem,
+)
 from steelyard.validation.held_out import EffortScore, Validation, validate
 from steelyard.validation.residuals import Bin, Whiteness, whiteness
 
@@ -18,6 +24,8 @@ __all__ = [
     "Whiteness",
     "compare",
     "cross_validate",
+    "cross_validate_choice",
+    "cross_validate_problem",
     "validate",
     "whiteness",
 ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from steelyard.base_parameters import BaseParameters
+from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.errors import EstimationError
 from steelyard.estimators import Estimator
 from steelyard.information import Information
+from steelyard.load import carried_links, with_load, without_load
+from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
+from steelyard.problem import Problem
 from steelyard.scores import Score, score
 from steelyard.threads import single_threaded
 
@@ -74,21 +78,106 @@ def cross_validate(
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
     a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
     """
-    done: list[Fold] = []
     named = _folds(information, folds)
+    done = [_fold(base, information, estimator, name, times, mask) for name, times in named]
+    return _summed(information, estimator, folds, named, done, mask)
+
+
+@single_threaded
+def cross_validate_problem(
+    problem: Problem,
+    estimator: Estimator,
+    folds: int | Literal["runs"] = 10,
+    progress: Progress | None = None,
+    delays: bool = False,
+) -> CrossValidation:
+    """Cross-validation from a problem, observed here; with `delays`, efforts are also aligned.
+
+    What a fold is scored on must have told it nothing. So delays are estimated in every fold from the rows it may see
+    (the pass keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own
+    and looks at the data again with it.
+    """
+    shifts = effort_shifts(problem) if delays else ()
+    base = base_parameters(problem.model)
+    if problem.model.knows_load:
+        whole = observe(problem, progress=progress, shifts=shifts)
+        looks = {name: (problem, whole) for name, _ in _folds(whole, folds)}
+    else:
+        first = without_load(problem)
+        whole = observe(first, progress=progress, shifts=shifts)
+        looks = {}
+        for name, times in _folds(whole, folds):
+            links = carried_links(first.model, restricted(whole, times, out=True))
+            own = replace(problem, model=replace(problem.model, carried=links))
+            looks[name] = (own, observe(own, progress=progress, shifts=shifts))
+    named, done = _folds(whole, folds), []
     for name, times in named:
-        try:
-            estimate = estimator.estimate(base, restricted(information, times, out=True))
-        except EstimationError as error:
-            raise EstimationError(f"Without {name} there is no estimate: {error}") from None
-        theta = np.zeros(len(base.layout))
-        theta[list(base.kept)] = np.nan_to_num(estimate.value)
-        unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
-        done.append(Fold(name, score(restricted(information, times), theta, mask), unknown))
+        own, information = looks[name]
+        if delays:
+            late = estimate_delays(own, restricted(information, times, out=True)).correction
+            information = at_delays(information, shifts, late)
+        done.append(_fold(base, information, estimator, name, times, problem.mask))
+    # the measured efforts, and so the scores of no model and of the nominal one, are those of any look
+    return _summed(whole, estimator, folds, named, done, problem.mask)
+
+
+@single_threaded
+def cross_validate_choice(
+    problem: Problem,
+    estimator: Estimator,
+    choose: Callable[[Problem], Problem],
+    delays: bool = False,
+    progress: Progress | None = None,
+) -> CrossValidation:
+    """Leave one run out at a time, and let the others alone `choose` the model too (its terms, say)."""
+    shifts = effort_shifts(problem) if delays else ()
+    named, done = [], []
+    for run in problem.runs:
+        fitted = with_load(choose(problem.with_runs([other for other in problem.runs if other is not run])), progress)
+        information = observe(fitted, progress=progress, shifts=shifts)
+        if delays:
+            late = estimate_delays(fitted, information).correction
+            fitted, information = replace(fitted, delay=late), at_delays(information, shifts, late)
+        left = observe(fitted.with_runs([run]), progress=progress)
+        name = f"run '{run.name}'"
+        together = replace(information, blocks={**information.blocks, **left.blocks})
+        named.append((name, left.times))
+        done.append(_fold(base_parameters(fitted.model), together, estimator, name, left.times, problem.mask))
+    whole = observe(without_load(problem), progress=progress)
+    return _summed(whole, estimator, "runs", named, done, problem.mask)
+
+
+def _fold(
+    base: BaseParameters,
+    information: Information,
+    estimator: Estimator,
+    name: str,
+    times: Sequence[Time],
+    mask: str,
+) -> Fold:
+    """A fold scored with the parameters of all the others."""
+    try:
+        estimate = estimator.estimate(base, restricted(information, times, out=True))
+    except EstimationError as error:
+        raise EstimationError(f"Without {name} there is no estimate: {error}") from None
+    theta = np.zeros(len(base.layout))
+    theta[list(base.kept)] = np.nan_to_num(estimate.value)
+    unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
+    return Fold(name, score(restricted(information, times), theta, mask), unknown)
+
+
+def _summed(
+    information: Information,
+    estimator: Estimator,
+    folds: int | Literal["runs"],
+    named: Sequence[tuple[str, tuple[Time, ...]]],
+    done: Sequence[Fold],
+    mask: str,
+) -> CrossValidation:
     every = restricted(information, [time for _, times in named for time in times])
     # with θ = 0 the residual is the effort itself
-    effort = score(every, np.zeros(len(base.layout)), mask)
-    nominal = base.layout.nominal
+    effort = score(every, np.zeros(len(information.layout)), mask)
+    nominal = information.layout.nominal
     return CrossValidation(
         estimator.name,
         str(folds),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from steelyard.decimation import DecimationStream
 from steelyard.errors import DataError, ModelError
 from steelyard.identification import Identification
-from steelyard.observe import TILE, Progress
+from steelyard.observe import TILE, LateEfforts, Progress
 from steelyard.parameters import Array
 from steelyard.problem import Problem
 from steelyard.samples import Piece, Samples, Stretch
@@ -98,6 +98,9 @@ def validate(
             f"The result is of robot '{result.robot}' with {len(result.base.layout)} columns, the problem of "
             f"'{model.robot.name}' with {len(model.layout)}: they must be the same robot and terms."
         )
+    if result.carried is not None:
+        problem = replace(problem, model=replace(model, carried=result.carried))
+        model = problem.model
     held_out = problem.with_runs(runs)
     nominal = model.layout.nominal
     thetas = (result.theta,) if nominal is None else (result.theta, nominal)
@@ -110,8 +113,8 @@ def validate(
         own = _Sums.zero(len(thetas), len(names))
         for part in _gathered(_stream(held_out, run, thetas, progress)):
             raw = raw + part.raw
-            q, v, y, *predicted = part.rows
-            scored = _scored(held_out, run.stretches[part.stretch], part.centre, v)
+            q, v, still, y, *predicted = part.rows
+            scored = _scored(held_out, run.stretches[part.stretch], part.centre, v, still)
             own = own + _Sums.of(y, np.stack(predicted), scored)
             residual = y - predicted[0]
             against_velocity.add(v, residual, scored)
@@ -144,7 +147,7 @@ def validate(
 class _Part(NamedTuple):
     """Sums over raw samples of a stretch, and the filtered rows they finished.
 
-    centre (m,): sample of the stretch each row stands for; rows (3 + k, n, m): q, v, y and k predictions.
+    centre (m,): sample of the stretch each row stands for; rows (4 + k, n, m): q, v, share at rest, y, k predictions.
     """
 
     stretch: int
@@ -160,26 +163,39 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
     for index, pieces in groupby(_tiles(run), key=attrgetter("stretch")):
         stretch = run.stretches[index]
         stream = DecimationStream(decimator)
+        late = LateEfforts(problem, decimator, run.rate)
+        pasts: list[dict[str, Any]] = [{} for _ in thetas]
         for piece in pieces:
-            predicted = np.stack([model.torque(piece.q, piece.v, piece.a, theta) for theta in thetas])
             sample = piece.first + np.arange(piece.q.shape[1])
-            raw = _Sums.of(piece.effort, predicted, _scored(problem, stretch, sample, piece.v))
-            tile = np.concatenate([piece.q, piece.v, piece.effort, *predicted])
+            t = stretch.start + sample / run.rate - run.stretches[0].start
+            predicted = np.stack(
+                [
+                    model.torque(piece.q, piece.v, piece.a, theta, t, past)
+                    for theta, past in zip(thetas, pasts, strict=True)
+                ]
+            )
+            resting = (np.abs(piece.v) < problem.rest_speeds[:, None]).astype(float)
+            raw = _Sums.of(piece.effort, predicted, _scored(problem, stretch, sample, piece.v, resting))
+            tile = np.concatenate([piece.q, piece.v, resting, piece.effort, *predicted])
+            copies = late.push(piece.effort)
             centre, rows = np.zeros(0, np.int64), tile[:, :0]
             for first, rows in stream.push(tile):
                 number = first + np.arange(rows.shape[1])
                 centre = stretch.clean[0] + number * decimator.factor + decimator.half
-            yield _Part(index, raw, centre, rows.reshape(3 + len(thetas), n, rows.shape[1]))
+            signals = rows.reshape(4 + len(thetas), n, rows.shape[1])
+            if copies is not None:
+                signals[3] = copies[0]
+            yield _Part(index, raw, centre, signals)
             seen += piece.q.shape[1]
             if progress is not None:
-                progress(run.name, seen, run.count)
+                progress(f"scoring {run.name}", seen, run.count)
     if progress is not None:
-        progress(run.name, run.count, run.count)
+        progress(f"scoring {run.name}", run.count, run.count)
 
 
-def _scored(problem: Problem, stretch: Stretch, sample: NDArray[np.int64], v: Array) -> NDArray[np.bool_]:
+def _scored(problem: Problem, stretch: Stretch, sample: NDArray[np.int64], v: Array, still: Array) -> NDArray[np.bool_]:
     """(n, m): samples inside the window of their stretch at which the joint moves."""
-    moving = np.abs(v) >= problem.rest_speeds[:, None]
+    moving = problem.moving(v, still)
     moving[list(problem.still)] = False
     return moving & (sample >= stretch.window[0]) & (sample < stretch.window[1])
 
