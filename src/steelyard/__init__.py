@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
+from steelyard.delays import Delays, estimate_delays
 from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, MAP, WLS, Essential, Ridge
+from steelyard.estimators import LS, MAP, WLS, Essential, Huber, Ridge
 from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
@@ -13,26 +14,37 @@ from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.information import Information
+from steelyard.load import with_load
 from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import Column
 from steelyard.prediction import predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
-from steelyard.project import read_project, run
+from steelyard.project import read_project
 from steelyard.recording import Recording
 from steelyard.results import read_result
 from steelyard.robot import Robot
+from steelyard.run import run
 from steelyard.samples import Samples
+from steelyard.selection import Selection, offers, select
 from steelyard.terms import (
     AsymmetricCoulomb,
+    AsymmetricViscous,
     Compensator,
     Coulomb,
     Coupling,
+    Dahl,
+    Drift,
     Entry,
+    LoadFriction,
     Motion,
     Offset,
+    OnJoints,
+    PowerLaw,
+    Ripple,
     Rotor,
+    Stribeck,
     Term,
     Viscous,
 )
@@ -44,6 +56,7 @@ __all__ = [
     "MAP",
     "WLS",
     "AsymmetricCoulomb",
+    "AsymmetricViscous",
     "BaseParameters",
     "ChannelMap",
     "Column",
@@ -52,25 +65,35 @@ __all__ = [
     "Coulomb",
     "Coupling",
     "CrossValidation",
+    "Dahl",
+    "Delays",
+    "Drift",
     "Entry",
     "Essential",
     "Finding",
     "Fourier",
+    "Huber",
     "Identification",
     "Information",
+    "LoadFriction",
     "Model",
     "Motion",
     "Offset",
+    "OnJoints",
+    "PowerLaw",
     "Preparation",
     "Problem",
     "Quintic",
     "Recording",
     "Ridge",
+    "Ripple",
     "Robot",
     "Rotor",
     "Samples",
+    "Selection",
     "Signal",
     "SteelyardError",
+    "Stribeck",
     "Term",
     "TrapezoidalAcceleration",
     "Validation",
@@ -79,9 +102,11 @@ __all__ = [
     "builtin_robots",
     "compare",
     "cross_validate",
+    "estimate_delays",
     "identify",
     "limits_of",
     "observe",
+    "offers",
     "predict",
     "prepare",
     "random_fourier",
@@ -91,5 +116,7 @@ __all__ = [
     "read_result",
     "read_robot",
     "run",
+    "select",
     "validate",
+    "with_load",
 ]

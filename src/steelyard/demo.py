@@ -18,9 +18,10 @@ from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.model import Model
 from steelyard.observe import Progress
 from steelyard.parameters import Array, inertial_vector
-from steelyard.project import RunResult, read_project, run
+from steelyard.project import read_project
 from steelyard.results import whole_folder
 from steelyard.robot import Drive, Link, Robot
+from steelyard.run import RunResult, run
 from steelyard.terms import DEFAULT_TERMS, named_terms
 
 RATE_HZ = 1000.0

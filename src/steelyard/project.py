@@ -1,14 +1,14 @@
-"""project.toml: the typed spec of a project, and `run`, which takes it from files to a run folder."""
+"""project.toml: the typed spec of a project, and the model, samples and problem it describes."""
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
@@ -17,20 +17,19 @@ from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS, Estimator, named_estimator
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.identification import Identification
-from steelyard.identify import identify
 from steelyard.model import Model
-from steelyard.observe import Progress
-from steelyard.prediction import correlation_finding, predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
-from steelyard.report.page import render
-from steelyard.results import REPORT, RESULT, check_folder, document, text, write_folder
+from steelyard.recording import Progress
 from steelyard.robot import Robot
 from steelyard.samples import Samples
-from steelyard.terms import DEFAULT_TERMS, named_terms
+from steelyard.smoother import DERIVATIVES, Derivatives
+from steelyard.spectrum import Cutoffs, propose_cutoffs
+from steelyard.terms import named_term, plain_terms, rich_terms
 
 ROLES = ("identify", "validate")
+AUTO, NONE = "auto", "none"
+TERM_SETS = {"default": rich_terms, "plain": plain_terms}
 
 Numbers = float | list[float] | dict[str, float]
 Texts = str | list[str] | dict[str, str]
@@ -77,15 +76,20 @@ class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[prepare]: clock, filters, decimation and the rest mask."""
+    """[prepare]: clock, filters, derivatives, delays, decimation and the rest mask.
 
-    cutoff_hz: float | None = None
+    "auto" is settled before the fit and written as a number into the result; "none" leaves the step out.
+    """
+
+    cutoff_hz: float | str = AUTO
     rate_hz: float | None = None
     gap_s: float | None = None
     missing: str = "error"
-    lowpass_hz: float | None = None
+    derivatives: str = AUTO
+    lowpass_hz: float | str = AUTO
     decimate: int | None = None
-    rest: Numbers = 0.02
+    delay: Numbers | str = AUTO
+    rest: Numbers | None = None
 
 
 class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,6 +102,17 @@ class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
     rows: tuple[int, int] | None = None
     seconds: tuple[float, float] | None = None
     delimiter: str | None = None
+    topic: str | None = None
+    episode: int | None = None
+    salvage: bool = False
+
+
+class TermSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """A term with options, or on some joints only: { name = "dahl", options = { length = 0.005 }, joints = ["a1"] }."""
+
+    name: str
+    options: dict[str, Any] = {}
+    joints: list[str] | None = None
 
 
 class EstimatorSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,7 +128,9 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     robot: str
     channels: ChannelsSpec
     run: list[RunSpec]
-    terms: list[str] | None = None
+    terms: str | list[str | TermSpec] = "default"
+    select: bool = False
+    ripple_cycles: Numbers | None = None
     sign_width: float = 0.0
     gravity: list[float] | None = None
     estimator: str | EstimatorSpec = "wls"
@@ -147,38 +164,96 @@ class Project:
         return read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
 
     def model(self) -> Model:
-        robot = self.robot()
-        names = self.spec.terms if self.spec.terms is not None else robot.terms
-        return Model(robot, named_terms(DEFAULT_TERMS if names is None else names, self.spec.sign_width))
+        """The robot with the terms the file names: "default", "plain", or a list."""
+        robot, asked = self.robot(), self.spec.terms
+        if isinstance(asked, str):
+            if asked not in TERM_SETS:
+                raise ProjectError(f"'{self.path}': " + choices("set of terms", asked, TERM_SETS))
+            asked = list(TERM_SETS[asked](robot))
+        listed = [TermSpec(term) if isinstance(term, str) else term for term in asked]
+        return Model(robot, [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed])
 
-    def samples(self, robot: Robot, role: str) -> tuple[Samples, ...]:
-        """Every run of a role, prepared."""
+    def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
+        """What the papers' rule proposes for the runs to identify (P4 §III.A)."""
         spec = self.spec.prepare
-        settings = Preparation(spec.cutoff_hz, spec.rate_hz, spec.gap_s, spec.missing)
+        raw = Preparation(None, spec.rate_hz, spec.gap_s, spec.missing)
+        return propose_cutoffs(self._prepared(self.robot(), "identify", raw, progress), progress)
+
+    @cached_property
+    def cutoffs(self) -> Cutoffs:
+        return self.propose_cutoffs()
+
+    def cutoff_hz(self) -> float | None:
+        asked = self.spec.prepare.cutoff_hz
+        return self.cutoffs.cutoff_hz if asked == AUTO else _frequency("cutoff_hz", asked)
+
+    def lowpass_hz(self) -> float | None:
+        asked = self.spec.prepare.lowpass_hz
+        return self.cutoffs.lowpass_hz if asked == AUTO else _frequency("lowpass_hz", asked)
+
+    def preparation(self) -> Preparation:
+        spec, cutoff = self.spec.prepare, self.cutoff_hz()
+        derivatives = "differences" if spec.derivatives == AUTO else spec.derivatives
+        if derivatives not in DERIVATIVES:
+            raise ProjectError(f"'{self.path}': " + choices("prepare.derivatives", derivatives, (AUTO, *DERIVATIVES)))
+        return Preparation(cutoff, spec.rate_hz, spec.gap_s, spec.missing, cast(Derivatives, derivatives))
+
+    def samples(self, robot: Robot, role: str, progress: Progress | None = None) -> tuple[Samples, ...]:
+        """Every run of a role, prepared."""
+        return self._prepared(robot, role, self.preparation(), progress)
+
+    def _prepared(
+        self, robot: Robot, role: str, settings: Preparation, progress: Progress | None = None
+    ) -> tuple[Samples, ...]:
         channels = self.spec.channels.channel_map()
         out = []
         for run in self.spec.run:
             if run.role == role:
-                recording = read_recording(self.path.parent / run.log, run.delimiter)
+                recording = read_recording(
+                    self.path.parent / run.log, run.delimiter,
+                    topic=run.topic, episode=run.episode, salvage=run.salvage, progress=progress,
+                )  # fmt: skip
                 samples = prepare(
                     recording, robot, channels, settings,
-                    rows=run.rows, seconds=run.seconds, load=run.load, role=role,
+                    rows=run.rows, seconds=run.seconds, load=run.load, role=role, progress=progress,
                 )  # fmt: skip
                 out.append(samples if run.name is None else replace(samples, name=run.name))
         return tuple(out)
 
     def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
+        """The problem of these runs; a delay that is still to be settled is not corrected."""
         spec = self.spec.prepare
-        return Problem(model, runs, spec.lowpass_hz, spec.decimate, _rest(spec, model.robot))
+        delay: Sequence[float] = ()
+        if not isinstance(spec.delay, str):
+            delay = _per_joint("delay", spec.delay, model.robot)
+        elif spec.delay not in (AUTO, NONE):
+            raise ProjectError(f'prepare.delay must be "{AUTO}", "{NONE}" or seconds, not \'{spec.delay}\'.')
+        rest = spec.rest
+        if isinstance(rest, dict):
+            rest = _per_joint("rest", rest, model.robot)
+        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, delay)
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What `run` gives back: the identification, its document, and the folder it was written to."""
+def _frequency(name: str, asked: float | str) -> float | None:
+    if isinstance(asked, str):
+        if asked != NONE:
+            raise ProjectError(f'prepare.{name} must be "{AUTO}", "{NONE}" or a frequency in Hz, not \'{asked}\'.')
+        return None
+    return float(asked)
 
-    identification: Identification
-    document: dict[str, Any]
-    folder: Path
+
+def _per_joint(name: str, value: Numbers, robot: Robot) -> list[float]:
+    """One number a joint from a scalar, a list in joint order or a table by joint name."""
+    if isinstance(value, dict):
+        for joint in value:
+            robot.joint_index(joint)
+        missing = [joint for joint in robot.joint_names if joint not in value]
+        if missing:
+            raise ProjectError(f"prepare.{name} gives no value for {', '.join(missing)}.")
+        return [value[joint] for joint in robot.joint_names]
+    if isinstance(value, list):
+        return list(value)
+    return [float(value)] * robot.dof
 
 
 def read_project(path: str | Path) -> Project:
@@ -202,46 +277,6 @@ def read_project(path: str | Path) -> Project:
         raise ProjectError(f"'{file}': {_explained(str(error))}") from None
     _check(spec, file)
     return Project(spec, file)
-
-
-def run(
-    project: Project,
-    out: Path | None = None,
-    estimator: str | None = None,
-    progress: Progress | None = None,
-) -> RunResult:
-    """Identify a project and write its run folder: result.json and report.html, both or neither."""
-    folder = out or project.run_folder
-    check_folder(folder)
-    chosen = project.estimator() if estimator is None else named_estimator(estimator)
-    model = project.model()
-    problem = project.problem(model, project.samples(model.robot, "identify"))
-    unseen = project.samples(model.robot, "validate")
-    held_out = problem.with_runs(unseen) if unseen else None
-    result = identify(problem, chosen, held_out=held_out, progress=progress)
-    fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
-    scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()
-    result = result.with_findings(correlation_finding(fitted, result.clusters))
-    used = {"name": result.estimator, "options": result.estimator_options}
-    data = document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
-        # what it takes to build the same rows again, wherever the folder is moved together with the project
-        "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
-        "rest_speeds": problem.rest_speeds.tolist(),
-        "robot_sha256": model.robot.sha256,
-    }
-    write_folder(folder, {RESULT: text(data), REPORT: render(result, fitted + scored, project.name)})
-    return RunResult(result, data, folder)
-
-
-def _rest(spec: PrepareSpec, robot: Robot) -> float | list[float]:
-    if isinstance(spec.rest, dict):
-        for name in spec.rest:
-            robot.joint_index(name)
-        missing = [name for name in robot.joint_names if name not in spec.rest]
-        if missing:
-            raise ProjectError(f"prepare.rest gives no speed for {', '.join(missing)}.")
-        return [spec.rest[name] for name in robot.joint_names]
-    return spec.rest
 
 
 def _check(spec: ProjectSpec, file: Path) -> None:
@@ -268,6 +303,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "channels.v": SignalSpec,
     "channels.effort": SignalSpec,
     "run": RunSpec,
+    "terms": TermSpec,
     "estimator": EstimatorSpec,
 }
 

@@ -65,7 +65,7 @@ def percent(x: float) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar per run on stderr, shown once the work has taken two seconds."""
+    """A bar per task on stderr, shown once the work has taken two seconds."""
     started = time.perf_counter()
     tasks: dict[str, Any] = {}
     columns = (
@@ -76,14 +76,14 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     )
     bar = Progress(*columns, console=people, transient=True)
 
-    def advance(run: str, done: int, total: int) -> None:
+    def advance(task: str, done: int, total: int) -> None:
         if not tasks and time.perf_counter() - started < 2.0:
             return
         if not tasks:
             bar.start()
-        if run not in tasks:
-            tasks[run] = bar.add_task(f"observing {escape(run)}", total=total)
-        bar.update(tasks[run], completed=done)
+        if task not in tasks:
+            tasks[task] = bar.add_task(escape(task), total=total)
+        bar.update(tasks[task], completed=done)
 
     try:
         yield advance

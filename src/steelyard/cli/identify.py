@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,8 +18,9 @@ from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
 from steelyard.model import Model
-from steelyard.project import REPORT, read_project
-from steelyard.project import run as run_project
+from steelyard.project import read_project
+from steelyard.results import REPORT
+from steelyard.run import run as run_project
 
 
 @app.command()
@@ -37,6 +38,8 @@ def identify(
     if as_json:
         emit(done.document)
     _show_result(done.identification)
+    if done.document["selection"] is not None:
+        people.print(_trial_table(done.document["selection"]))
     say(f"Report: {done.folder / REPORT}")
     _exit_on_errors(done.identification)
 
@@ -120,6 +123,17 @@ def _score_table(result: Identification) -> Table:
         table.add_row(joint, *errors, number(fit.rmse[joint]), str(fit.rows[joint]))
     totals = (percent(score.total) for score in shown.values())
     table.add_row("total", *totals, "", str(sum(fit.rows.values())), style="bold")
+    return table
+
+
+def _trial_table(selection: dict[str, Any]) -> Table:
+    """What was offered to each joint, what it bought on left-out runs, and what became of it."""
+    table = Table("term", "joint", "error without", "with", "gain ± σ", "folds better", "verdict")
+    for t in selection["trials"]:
+        gain = f"{100 * t['gain']:+.2f} ± {100 * t['std']:.2f} %"
+        style = "bold" if t["verdict"] in ("taken", "dropped") else ""
+        errors = percent(t["without"]), percent(t["including"])
+        table.add_row(t["label"], t["joint"], *errors, gain, f"{t['folds']:.0%}", t["verdict"], style=style)
     return table
 
 

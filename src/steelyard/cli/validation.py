@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,18 +14,28 @@ import numpy as np
 import typer
 from rich.table import Column, Table
 
-from steelyard.base_parameters import base_parameters
 from steelyard.channels import resolve
-from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say
+from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.delays import estimate_delays
 from steelyard.errors import DataError, ProjectError, SteelyardError
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots
 from steelyard.identification import Identification
-from steelyard.observe import observe
-from steelyard.project import Numbers, Project, ProjectSpec, RunSpec, read_project
+from steelyard.load import with_load
+from steelyard.project import AUTO, Numbers, Project, ProjectSpec, RunSpec, read_project
 from steelyard.results import read_document, read_result, record, result_file
 from steelyard.robot import Robot
-from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
+from steelyard.selection import with_terms
+from steelyard.settle import selected_terms, settled
+from steelyard.validation import (
+    Comparison,
+    CrossValidation,
+    Validation,
+    compare,
+    cross_validate_choice,
+    cross_validate_problem,
+    validate,
+)
 
 DIFFERS = 1
 
@@ -53,7 +63,7 @@ def validate_logs(
         )
     _check_columns(project, model.robot)
     with progress_bar() as progress:
-        runs = project.samples(model.robot, "validate")
+        runs = project.samples(model.robot, "validate", progress)
         judged = validate(found, project.problem(model, runs), runs, progress)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
@@ -76,14 +86,57 @@ def crossvalidate(
     """Score every row of a project by parameters fitted without it."""
     chosen = _folds(folds)
     described = read_project(project)
-    model = described.model()
-    problem = described.problem(model, described.samples(model.robot, "identify"))
+    if described.spec.select and chosen != "runs":
+        raise ProjectError("Terms chosen by left-out runs are judged by left-out runs only: use --folds runs.")
+    # delays are found anew in every fold, from the rows it may see
+    aligned = described.spec.prepare.delay == AUTO
     with progress_bar() as progress:
-        information = observe(problem, progress=progress)
-    judged = cross_validate(base_parameters(model), information, described.estimator(), chosen, problem.mask)
+        explicit = settled(described, progress, delays=False, terms=False)
+        model = explicit.project.model()
+        problem = explicit.project.problem(model, explicit.runs)
+        aligned = aligned and problem.lowpass_hz is not None
+        estimator = described.estimator()
+        if described.spec.select:
+            judged = cross_validate_choice(
+                problem,
+                estimator,
+                lambda fitted: with_terms(fitted, selected_terms(explicit.project, fitted)),
+                aligned,
+                progress,
+            )
+        else:
+            judged = cross_validate_problem(problem, estimator, chosen, progress, delays=aligned)
     if as_json:
-        emit(record("steelyard.crossvalidation/1", judged, robot=model.robot.name, verdict=judged.verdict))
+        findings = [asdict(finding) for finding in explicit.findings]
+        emit(
+            record(
+                "steelyard.crossvalidation/1", judged,
+                robot=model.robot.name, verdict=judged.verdict, findings=findings,
+            )
+        )  # fmt: skip
+    say_findings(explicit.findings)
     _show_cross_validation(judged)
+
+
+@app.command()
+def delays(
+    project: Annotated[Path, typer.Argument(help="The project file (TOML).")], as_json: JsonFlag = False
+) -> None:
+    """How far each joint's effort lags behind its position, for every log, after friction."""
+    with progress_bar() as progress:
+        explicit = settled(read_project(project), progress, delays=False)
+        model = explicit.project.model()
+        every = with_load(replace(explicit.project.problem(model, explicit.runs), delay=()), progress)
+        found = {run.name: estimate_delays(every.with_runs([run]), progress=progress) for run in explicit.runs}
+    if as_json:
+        emit(
+            record("steelyard.delays/1", {"robot": model.robot.name, "runs": {n: asdict(d) for n, d in found.items()}})
+        )
+    table = Table(Column("delay ± σ [ms]", no_wrap=True), *model.robot.joint_names, "all joints")
+    for name, late in found.items():
+        cells = [f"{1e3 * d:+.2f} ± {1e3 * s:.2f}" for d, s in zip(late.seconds, late.std, strict=True)]
+        table.add_row(name, *cells, f"{1e3 * late.common:+.2f} ± {1e3 * late.common_std:.2f}")
+    people.print(table)
 
 
 @app.command(name="compare")
@@ -148,7 +201,7 @@ def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identificati
 
     Until results hold them as numbers (`rest_speeds`) they are read from the mask in words, to four digits.
     """
-    if not isinstance(spec.prepare.rest, int | float):
+    if spec.prepare.rest is not None and not isinstance(spec.prepare.rest, int | float):
         return spec.prepare.rest
     if data.get("rest_speeds") is not None:
         return [float(x) for x in data["rest_speeds"]]
