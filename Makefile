@@ -12,6 +12,7 @@ PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 -c '' >/de
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 EVIDENCE_ARGS ?=
+ACCURACY_ARGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -21,7 +22,7 @@ FIGAROH_STAMP := .venv-figaroh/.installed
 KERNELS := $(wildcard src/steelyard/kernels/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo test check bench evidence docs build clean
+.PHONY: help install demo test check bench evidence accuracy docs build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,9 @@ bench: install $(FIGAROH_STAMP)  ## time and memory, side by side with FIGAROH; 
 
 evidence: install  ## redo the numbers the documentation quotes; EVIDENCE_ARGS is passed on
 	$(BIN)/python evidence/run.py $(EVIDENCE_ARGS)
+
+accuracy: install  ## errors on the real recordings, term by term; ACCURACY_ARGS is passed on
+	$(BIN)/python evidence/accuracy.py $(ACCURACY_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
@@ -79,7 +83,7 @@ clean:  ## remove what the other verbs made, environments included
 
 $(STAMP): pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing Steelyard and its tools in .venv (once; a minute or two)"
-	$(PIP) -c constraints.txt -e ".[test,dev,mjcf]"
+	$(PIP) -c constraints.txt -e ".[test,dev,mjcf,bags,hdf5]"
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)

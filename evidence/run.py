@@ -15,6 +15,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the tests' own
 
+import friction
 import numpy as np
 from intervals import coverage
 from rich.console import Console
@@ -206,6 +207,19 @@ def transfer(quick: bool) -> Iterator[Line]:
     yield Line("ur10e, leave one of 11 runs out, wls", "<= 4.3%", f"{error:.2%}", error <= 0.043)
 
 
+def delays(quick: bool) -> Iterator[Line]:
+    for name, joint, moved, sigma in friction.insertions():
+        claim = f"{name}: effort of {joint} logged 3.4 samples late, its delay (σ {sigma:.2f} samples) moves by"
+        yield Line(claim, "3.4 ± 0.2", f"{moved:.2f}", abs(moved - 3.4) <= 0.2)
+
+
+def placebos(quick: bool) -> Iterator[Line]:
+    for name, how, tried, passed in friction.placebos():
+        forced = how.startswith("forced")
+        bar = "tells why it is refused" if forced else "0 taken"
+        yield Line(f"{name}: placebos that pass, {how}", bar, f"{passed} of {tried}", forced or passed == 0)
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "counts": counts,
     "oracles": oracles,
@@ -213,6 +227,8 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "intervals": intervals,
     "real": real_robots,
     "transfer": transfer,
+    "delays": delays,
+    "placebos": placebos,
 }
 
 

@@ -443,7 +443,9 @@ MISTAKES: dict[str, Mistake] = {
         ("Log 'log.csv' is too short",), log=lambda log: {k: x[:60] for k, x in log.items()}
     ),
     "too short for the parameters": Mistake(
-        ("too short a log",), log=lambda log: {k: x[500:690] for k, x in log.items()}
+        ("too short a log",),
+        swap("rest = 0.02", 'rest = 0.02\nderivatives = "differences"'),
+        log=lambda log: {k: x[500:690] for k, x in log.items()},
     ),
     "a log of one row": Mistake(
         ("Log 'log.csv' has 1 distinct rows",), log=lambda log: {k: x[:1] for k, x in log.items()}
@@ -462,7 +464,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "unknown key in run": key_in('log = "log.csv"', "in [run]", "Valid: log, role, load, name, rows, seconds"),
     "missing key": Mistake(("missing required field `unit`", "in [channels.q]"), swap('unit = "rad"\n', "")),
-    "wrong type": Mistake(("Expected `float | null`, got `str`", "prepare.cutoff_hz"), swap("20.0", '"fast"')),
+    "wrong type": Mistake(("Expected `int | null`, got `str`", "prepare.decimate"), swap("= 6", '= "often"')),
+    "no such cut-off": Mistake(
+        ('prepare.cutoff_hz must be "auto", "none" or a frequency in Hz, not \'fast\'',), swap("20.0", '"fast"')
+    ),
     "no run to fit": Mistake(("no [[run]] has role",), swap('"log.csv"', '"log.csv"\nrole = "validate"')),
     "unknown role": Mistake(
         ("Unknown role 'train'",), lambda text: text + 'role = "identify"\n[[run]]\nlog = "log.csv"\nrole = "train"\n'
@@ -479,7 +484,7 @@ MISTAKES: dict[str, Mistake] = {
     "parallel filter too high": Mistake(("prepare.lowpass_hz = 800 must lie",), swap("8.0", "800.0")),
     "decimate by nothing": Mistake(("prepare.decimate must be a whole number from 1",), swap("= 6", "= 0")),
     "rest for a joint that is not there": Mistake(("'elbow'", "joint1, joint2"), swap("0.02", "{ elbow = 0.1 }")),
-    "rest for one joint only": Mistake(("prepare.rest gives no speed for joint2",), swap("0.02", "{ joint1 = 0.1 }")),
+    "rest for one joint only": Mistake(("prepare.rest gives no value for joint2",), swap("0.02", "{ joint1 = 0.1 }")),
     "malformed URDF": Mistake(("arm.urdf",), swap("pendulum.toml", "arm.urdf"), files={"arm.urdf": BROKEN_URDF}),
     "hostile URDF": Mistake(("arm.urdf", "DOCTYPE"), swap("pendulum.toml", "arm.urdf"), files={"arm.urdf": DOCTYPE}),
     "missing log": Mistake(("There is no file", "log.csv"), log=lambda log: None),
@@ -553,6 +558,7 @@ def test_a_joint_that_never_moves(
 ) -> None:
     still = {**recorded, "q_joint2": np.full_like(recorded["t"], 0.5)}
     (project.parent / "log.csv").write_text(csv(still), "utf-8")
+    project.write_text('terms = "plain"\n' + PROJECT, "utf-8")
     out = tmp_path / "out"
     told = steelyard("identify", project, "--out", out, "--estimator", estimator, "--json")
     assert told.code == 2

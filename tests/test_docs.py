@@ -8,6 +8,7 @@ import io
 import re
 import runpy
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from steelyard.channels import EFFORT_UNITS, POSITION_UNITS, TIME_UNITS, VELOCIT
 from steelyard.cli import app
 from steelyard.demo import demo
 from steelyard.estimators import ESTIMATORS
-from steelyard.formats.logs import DELIMITED, PARQUET
+from steelyard.formats.logs import KNOWN
 from steelyard.formats.tables import DhRow, MdhRow, Table
 from steelyard.project import (
     ChannelsSpec,
@@ -28,10 +29,12 @@ from steelyard.project import (
     ProjectSpec,
     RunSpec,
     SignalSpec,
+    TermSpec,
     TimeSpec,
     read_project,
 )
-from steelyard.terms import TERMS
+from steelyard.selection import offers
+from steelyard.terms import GEAR_TERMS, TERMS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -49,6 +52,7 @@ PROGRAMS = [
 ]
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "## Top level": ProjectSpec,
+    "### terms": TermSpec,
     "## [estimator]": EstimatorSpec,
     "## [prepare]": PrepareSpec,
     "## [channels]": ChannelsSpec,
@@ -157,7 +161,7 @@ def test_project_reference_lists_units_and_formats() -> None:
         assert f"`{unit}`" in page, unit
     for unit in TIME_UNITS:
         assert f'`"{unit}"`' in page, unit
-    for suffix in DELIMITED + PARQUET:
+    for suffix in KNOWN:
         assert f"`{suffix}`" in page, suffix
 
 
@@ -232,10 +236,20 @@ def test_every_estimator_has_a_page(name: str) -> None:
     assert f"[`{name}`](docs/estimators/{name}.md)" in README
 
 
-def test_every_term_is_documented() -> None:
+def test_every_term_is_documented_with_its_options() -> None:
     page = (DOCS / "terms.md").read_text("utf-8")
     for name, kind in TERMS.items():
-        assert re.search(rf"^\| `{name}` \| `{kind.__name__}\(", page, re.MULTILINE), name
+        row = re.search(rf"^\| `{name}` \| `{kind.__name__}\((.*?)\)`", page, re.MULTILINE)
+        assert row, name
+        options = {option.name: option.default for option in fields(kind)}  # type: ignore[arg-type]
+        assert {key: ast.literal_eval(value) for key, value in re.findall(r"(\w+)=([^,]+)", row[1])} == options, name
+
+
+def test_friction_page_marks_the_default_set_and_the_offers() -> None:
+    page = (DOCS / "friction.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[?`([\w-]+)`.* \| ([^|]+) \|$", page, re.MULTILINE)
+    assert {name for name, cell in rows if cell == "yes"} == set(GEAR_TERMS)
+    assert {name for name, cell in rows if cell.startswith("offered")} == {offer.term.name for offer in offers(1.0)}
 
 
 def test_readme_names_the_two_commands_and_shows_a_picture() -> None:

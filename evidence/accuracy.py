@@ -1,0 +1,265 @@
+"""Accuracy on real robots, one table: error on rows left out with plain terms, the default set, and selected terms.
+
+`make accuracy` runs it on the recordings in ../shared/data. Every setting is a default: examples/accuracy/*.toml give a
+robot, a channel map and logs. What a fold is scored on tells it nothing: parameters, delays, what the gears carry
+and selected terms come from the other folds; only cut-offs and the kind of derivatives come from all of the training
+data. Filtered: rows behind the parallel filter. Raw: every sample, effort as measured. Both on moving rows.
+
+--only NAME runs one robot; --json prints the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from steelyard import Problem, Samples, identify, observe, offers, read_project, select, with_load
+from steelyard.delays import at_delays, effort_shifts, estimate_delays
+from steelyard.estimators import Estimator
+from steelyard.information import Information
+from steelyard.load import carried_links, without_load
+from steelyard.model import Model
+from steelyard.outliers import block_seconds
+from steelyard.selection import independent_runs, with_terms
+from steelyard.settle import settled
+from steelyard.terms import named_terms, plain_terms
+from steelyard.validation import validate
+from steelyard.validation.cross_validation import restricted
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECTS = ROOT / "examples" / "accuracy"
+DATA = ROOT.parent / "shared" / "data"
+BLOCKS = 12
+
+
+class Case(NamedTuple):
+    """A robot, its folds, the cycles of its gears where they are known, and the bars [%] for the default set and the
+    selected terms; `forward` is the bar from the first run to the second."""
+
+    name: str
+    folds: int | Literal["runs"]
+    bar: float
+    forward: float | None = None
+    selected: float | None = None
+    cycles: float | None = None
+
+
+CASES = (
+    # strain-wave gears of 1:101 mesh twice a turn of the motor
+    Case("ur10e", "runs", 2.55, selected=2.45, cycles=202.0),
+    Case("tx40", BLOCKS, 4.2),
+    Case("kr300", BLOCKS, 3.35, forward=4.0),
+    Case("cobot6", BLOCKS, 3.8),
+    Case("panda", BLOCKS, 1.25),
+)
+
+
+class Part(NamedTuple):
+    """Runs to fit, and the runs (cut to their windows) to score."""
+
+    fitted: Sequence[Samples]
+    scored: Sequence[Samples]
+
+
+class Errors(NamedTuple):
+    """Relative errors over all parts [fractions] and the filtered rows behind them."""
+
+    filtered: float
+    raw: float
+    rows: int
+
+
+def parts(problem: Problem, folds: int | Literal["runs"]) -> Iterator[Part]:
+    """Runs left out in turn, or stretches of time: then the fitted runs keep what lies before and after."""
+    if folds == "runs":
+        for run in problem.runs:
+            yield Part([other for other in problem.runs if other is not run], [run])
+        return
+    information = observe(without_load(problem))
+    for times in information.clusters(folds):
+        (name,) = {time[0] for time in times}
+        run = next(run for run in problem.runs if run.name == name)
+        ends = [block_seconds(problem, run, time[2], information.block_rows[name]) for time in (times[0], times[-1])]
+        yield Part(problem.runs, [cut(run, ends[0][0], ends[1][1])])
+
+
+def cut(run: Samples, first: float, last: float) -> Samples:
+    """The run with a window of seconds."""
+    stretches = [
+        s._replace(
+            window=(
+                max(s.window[0], int(np.ceil((first - s.start) * run.rate))),
+                min(s.window[1], max(int(np.floor((last - s.start) * run.rate)) + 1, 0)),
+            )
+        )
+        for s in run.stretches
+    ]
+    return replace(run, stretches=tuple(stretches))
+
+
+def unseen(information: Information, problem: Problem, part: Part) -> Information:
+    """The information without the blocks that the part scores."""
+    scored = {run.name: run.used for run in part.scored}
+    out = []
+    for time_block in information.times:
+        if time_block[0] in scored:
+            run = next(run for run in problem.runs if run.name == time_block[0])
+            low, high = block_seconds(problem, run, time_block[2], information.block_rows[time_block[0]])
+            if low < scored[run.name][1] and high > scored[run.name][0]:
+                out.append(time_block)
+    return restricted(information, out, out=True)
+
+
+def scored(problem: Problem, estimator: Estimator, part: Part) -> tuple[np.ndarray, np.ndarray, int]:
+    """Squared errors and efforts (filtered, raw) of one part, fitted to the rest; and its filtered rows."""
+    fitted = problem.with_runs(part.fitted)
+    shifts = effort_shifts(problem)
+    if not fitted.model.knows_load:
+        first = without_load(fitted)
+        links = carried_links(first.model, unseen(observe(first), fitted, part))
+        fitted = replace(fitted, model=replace(fitted.model, carried=links))
+    seen = unseen(observe(fitted, shifts=shifts), fitted, part)
+    late = estimate_delays(fitted, seen).correction
+    fitted = replace(fitted, delay=late)
+    result = identify(fitted, estimator, at_delays(seen, shifts, late))
+    judged = validate(result, fitted, part.scored)
+    errors, efforts = [], []
+    for score in (judged.filtered, judged.raw):
+        error = score.rmse["total"] ** 2 * score.rows["total"]
+        errors.append(error)
+        efforts.append(error / score.relative_error["total"] ** 2)
+    return np.array(errors), np.array(efforts), judged.filtered.rows["total"]
+
+
+def summed(results: Sequence[tuple[np.ndarray, np.ndarray, int]]) -> Errors:
+    error, effort = (np.sum([r[k] for r in results], axis=0) for k in (0, 1))
+    filtered, raw = np.sqrt(error / effort)
+    return Errors(float(filtered), float(raw), sum(r[2] for r in results))
+
+
+def selected(problem: Problem, case: Case, part: Part) -> Problem:
+    """The problem with the terms that the runs to fit choose."""
+    inner = select(with_load(problem.with_runs(part.fitted)), offers(case.cycles))
+    return with_terms(problem, inner)
+
+
+def measured(case: Case, bar: Progress) -> dict[str, object]:
+    """Every figure of a robot's line."""
+    project = read_project(PROJECTS / f"{case.name}.toml")
+    explicit = settled(project, delays=False)
+    model, estimator = explicit.project.model(), project.estimator()
+    problem = explicit.project.problem(model, explicit.runs)
+    problem = replace(problem, rest=problem.rest_speeds.tolist())
+    plain = replace(problem, model=Model(model.robot, named_terms(plain_terms(model.robot))))
+    folds = list(parts(problem, case.folds))
+    motions = len(independent_runs(problem.runs))
+    choosing = case.selected is not None
+    task = bar.add_task(case.name, total=len(folds) * (3 if choosing else 2) + (2 if case.forward else 0))
+
+    def over(which: Problem, several: Sequence[Part], choose: bool = False) -> Errors:
+        results = []
+        for part in several:
+            results.append(scored(selected(which, case, part) if choose else which, estimator, part))
+            bar.advance(task)
+        return summed(results)
+
+    line: dict[str, object] = {
+        "robot": case.name,
+        "rules": [finding.message for finding in explicit.findings],
+        "folds": len(folds),
+        "base": over(plain, folds),
+        "default": over(problem, folds),
+        "motions": motions,
+    }
+    line["selected"] = over(problem, folds, choose=True) if choosing else None
+    if case.forward is not None:
+        forward = [Part([problem.runs[0]], [problem.runs[1]])]
+        line["forward"] = (over(plain, forward), over(problem, forward))
+    return line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=[case.name for case in CASES])
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
+    asked = parser.parse_args()
+    people = Console(stderr=True, width=150)
+    if not DATA.is_dir():
+        people.print(f"The recordings are not here ({DATA.name} beside the project): nothing to measure.")
+        return
+    start = time.perf_counter()
+    table = Table(
+        "robot",
+        "rows",
+        "folds",
+        "base terms",
+        "default",
+        "selected",
+        "bar",
+        "holds",
+        title="error on rows left out: filtered (raw)",
+    )
+    lines, broken = [], 0
+    with Progress(console=people, transient=True) as bar:
+        for case in CASES:
+            if asked.only not in (None, case.name):
+                continue
+            line = measured(case, bar)
+            lines.append(line)
+            broken += show(table, case, line)
+    people.print(table)
+    for line in lines:
+        for rule in line["rules"]:  # type: ignore[union-attr]
+            people.print(f"{line['robot']}: {rule}")
+    people.print(f"{time.perf_counter() - start:.0f} s; {broken} of the bars are missed")
+    if asked.json:
+        print(json.dumps(lines, indent=1, default=str))
+    sys.exit(1 if broken else 0)
+
+
+def show(table: Table, case: Case, line: dict) -> int:
+    """The line's rows of the table; how many bars it misses."""
+
+    def told(errors: Errors | None) -> str:
+        return "—" if errors is None else f"{errors.filtered:.2%} ({errors.raw:.2%})"
+
+    base, default, chosen = line["base"], line["default"], line["selected"]
+    holds = [100 * default.filtered <= case.bar]
+    said = f"refused, {line['motions']} motion{'s' * (line['motions'] > 1)}" if chosen is None else told(chosen)
+    bars = f"{case.bar:g} %"
+    if case.selected is not None:
+        holds.append(100 * chosen.filtered <= case.selected)
+        bars += f", selected {case.selected:g} %"
+    mark = "yes" if all(holds) else "NO"
+    folds = "runs" if case.folds == "runs" else "blocks"
+    table.add_row(case.name, str(default.rows), f"{line['folds']} {folds}", told(base), told(default), said, bars, mark)
+    if case.forward is not None:
+        before, after = line["forward"]
+        holds.append(100 * after.filtered <= case.forward)
+        mark = "yes" if holds[-1] else "NO"
+        table.add_row(
+            f"{case.name} A → B",
+            str(after.rows),
+            "B unseen",
+            told(before),
+            told(after),
+            "",
+            f"{case.forward:g} %",
+            mark,
+        )
+    return holds.count(False)
+
+
+if __name__ == "__main__":
+    main()
