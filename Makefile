@@ -45,8 +45,15 @@ check: $(STAMP)  ## lint, format, types and the import contracts
 bench: install $(FIGAROH_STAMP)  ## time and memory, side by side with FIGAROH; BENCH_ARGS is passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
+# With arguments (a part, --quick) only the table; without, the outlier, fault and gigabyte evidence too (half an hour).
 evidence: install  ## redo the numbers the documentation quotes; EVIDENCE_ARGS is passed on
 	$(BIN)/python evidence/run.py $(EVIDENCE_ARGS)
+ifeq ($(strip $(EVIDENCE_ARGS)),)
+	$(BIN)/python evidence/outliers.py
+	$(BIN)/python evidence/faults.py
+	$(BIN)/python evidence/big_files.py
+	$(BIN)/python evidence/big_bag.py
+endif
 
 accuracy: install  ## errors on the real recordings, term by term; ACCURACY_ARGS is passed on
 	$(BIN)/python evidence/accuracy.py $(ACCURACY_ARGS)

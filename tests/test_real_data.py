@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
-    "tx40": Expected(0.045, 86, 60),
+    "tx40": Expected(0.047, 86, 60),
     "ur10e": Expected(0.033, 84, 58),
     "panda": Expected(0.0097, 98, 69),
     "cobot6": Expected(0.056, 84, 58),

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.stats import chi2
+from scipy.stats import f as fisher
+from scipy.stats import t as student
 
 from steelyard.base_parameters import BaseParameters, base_parameters, independent_columns
 from steelyard.errors import EstimationError
@@ -22,8 +23,8 @@ from steelyard.threads import single_threaded
 
 # Copies of the effort per period of the parallel filter, and how many periods they reach to either side.
 _COPIES, _PERIODS = 8, 1.0
-# A delay is corrected when it is so many of its standard deviations from zero …
-SIGNIFICANT = 3.0
+# A delay is corrected when it is so unlikely by chance (three standard deviations, if they were known exactly) …
+CHANCE = 2.7e-3
 # … and no longer than so many samples, or so many seconds where the log is fast: a logger is late by little. What looks
 # like more is friction or elasticity that the terms leave over.
 BELIEVABLE_SAMPLES, BELIEVABLE_S = 3.0, 5e-3
@@ -37,6 +38,7 @@ class Delays:
     seconds, std    (n,) [s]; NaN for a joint without rows. Standard deviations leave one block of time out in turn.
     common          one delay for all joints and its standard deviation [s]
     agree           probability of joints differing as much as these if one delay held for all
+    blocks          stretches of time that were left out in turn
     furthest        [s]: delays beyond this were not looked for
     believable      [s]: delays beyond this are told, and not corrected
     """
@@ -47,13 +49,19 @@ class Delays:
     common: float
     common_std: float
     agree: float
+    blocks: int
     furthest: float
     believable: float
 
     @property
+    def _sure(self) -> float:
+        """Standard deviations that make a delay significant: Student's, since σ itself comes from few blocks."""
+        return float(student.ppf(1.0 - 0.5 * CHANCE, self.blocks - 1))
+
+    @property
     def significant(self) -> tuple[bool, ...]:
         """Joints whose delay differs from zero beyond doubt."""
-        return tuple(bool(abs(d) > SIGNIFICANT * s) for d, s in zip(self.seconds, self.std, strict=True))
+        return tuple(bool(abs(d) > self._sure * s) for d, s in zip(self.seconds, self.std, strict=True))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -68,7 +76,7 @@ class Delays:
         Zero where a delay is not significant, or not believable.
         """
         if self.agree > 0.01:
-            sure = SIGNIFICANT * self.common_std < abs(self.common) <= self.believable
+            sure = self._sure * self.common_std < abs(self.common) <= self.believable
             return (self.common if sure else 0.0,) * len(self.joints)
         found = zip(self.seconds, self.significant, strict=True)
         return tuple(float(d) if sure and abs(d) <= self.believable else 0.0 for d, sure in found)
@@ -130,14 +138,15 @@ def estimate_delays(
     together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
     std = _jackknife(each, found)
     known = np.isfinite(found) & (std > 0.0)
-    size = float(np.sum(((found - common) / std)[known] ** 2))
+    size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
         information.joints,
         found + delay,
         std,
         float(common[0] + delay.mean()),
         float(_jackknife(together, common)[0]),
-        float(chi2.sf(size, max(int(known.sum()) - 1, 1))),
+        float(fisher.sf(size / others, others, len(groups) - 1)),
+        len(groups),
         fit.copies.furthest,
         max(BELIEVABLE_SAMPLES / max(run.rate for run in problem.runs), BELIEVABLE_S),
     )

@@ -21,9 +21,9 @@ class Widths:
     moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: how far a centre of mass may be off
     inertia     σ_XX = inertia · (tr I / 2 + reach² · M)     the same for all six entries of a link
     rotor       σ_Ia = rotor · Ia
-    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets lie around zero, and none is expected to
-                exceed that share of its joint's effort. It keeps columns the motion cannot tell apart from growing
-                against each other.
+    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets lie around the file's values, else around
+                zero, and none is expected to be further off than that share of its joint's effort. It keeps columns
+                that the motion cannot tell apart from growing against each other.
     A term's own column (a compensator) states its width itself.
     """
 

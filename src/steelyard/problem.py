@@ -19,8 +19,7 @@ from steelyard.samples import Samples
 # Below this speed [rad/s | m/s] a geared joint sticks and slips rather than slides; for a slow motion, below this
 # fraction of its top speed.
 REST_SPEED, REST_FRACTION = 0.02, 0.05
-# A row counts when at most this share of its filter's support lies where the joint rests.
-RESTING_SHARE = 0.1
+REST_SHARE = 0.1
 # A joint that travelled less than this [rad | m] did not move: what is left is noise and elasticity.
 STILL = 2e-3
 
@@ -34,6 +33,8 @@ class Problem:
     rest         rows of a joint slower than this are left out: a fraction of its top speed, or speeds [rad/s | m/s]
                  for every joint; None is 0.02 rad/s or m/s, or a twentieth of the top speed where that is less.
                  Stiction is no function of velocity.
+    rest_share   a row counts when at most this share of its filter's support lies where the joint rests; 1 looks at the
+                 row's own speed alone
     delay        how far the effort of every joint lags behind its position [s]: y_j(t + delay_j) goes with W_j(t)
     """
 
@@ -42,6 +43,7 @@ class Problem:
     lowpass_hz: float | None = None
     decimate: int | None = None
     rest: float | Sequence[float] | None = None
+    rest_share: float = REST_SHARE
     delay: Sequence[float] = ()
 
     def __post_init__(self) -> None:
@@ -68,6 +70,8 @@ class Problem:
         if np.any(self.rest_speeds < 0) or not np.all(np.isfinite(self.rest_speeds)):
             raise DataError(f"rest must be zero or positive, not {self.rest!r}.")
 
+        if not 0.0 < self.rest_share <= 1.0:
+            raise DataError(f"rest_share must lie above 0 and up to 1, not {self.rest_share!r}.")
         if self.delay and (len(self.delay) != robot.dof or not np.all(np.isfinite(self.delay))):
             raise DataError(f"delay lists {list(self.delay)} for {robot.dof} joints; give one number of seconds each.")
 
@@ -97,7 +101,8 @@ class Problem:
 
     def moving(self, v: Array, still: Array) -> NDArray[np.bool_]:
         """Which rows (n, m) of low-passed speeds v count: the joint moves, and rests in little of the row's support."""
-        return (np.abs(v) >= self.rest_speeds[:, None]) & (np.abs(still) <= RESTING_SHARE)
+        awake = np.abs(v) >= self.rest_speeds[:, None]
+        return awake if self.rest_share >= 1.0 else awake & (np.abs(still) <= self.rest_share)
 
     def with_runs(self, runs: Sequence[Samples]) -> Problem:
         """The same model, filters and mask on other runs; the mask stays that of this problem's runs, in rad/s."""
@@ -114,9 +119,9 @@ class Problem:
             rule = f"{REST_SPEED:g}, or {REST_FRACTION:g} of top speed"
         elif isinstance(self.rest, int | float):
             rule = f"{self.rest:g} of top speed"
+        said = f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule})"
         return (
-            f"rows of joint j where low-passed |v_j| >= [{speeds}] rad/s or m/s ({rule}), "
-            f"now and in {1 - RESTING_SHARE:.0%} of the filter's support"
+            said if self.rest_share >= 1.0 else f"{said}, now and in {1 - self.rest_share:.0%} of the filter's support"
         )
 
     def row_rule(self, run: Samples) -> str:

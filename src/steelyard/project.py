@@ -19,7 +19,7 @@ from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.model import Model
 from steelyard.prepare import Preparation, prepare
-from steelyard.problem import Problem
+from steelyard.problem import REST_SHARE, Problem
 from steelyard.recording import Progress
 from steelyard.robot import Robot
 from steelyard.samples import Samples
@@ -90,6 +90,7 @@ class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
     decimate: int | None = None
     delay: Numbers | str = AUTO
     rest: Numbers | None = None
+    rest_share: float = REST_SHARE
 
 
 class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -231,7 +232,7 @@ class Project:
         rest = spec.rest
         if isinstance(rest, dict):
             rest = _per_joint("rest", rest, model.robot)
-        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, delay)
+        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay)
 
 
 def _frequency(name: str, asked: float | str) -> float | None:

@@ -66,7 +66,9 @@ def settled(project: Project, progress: Progress | None = None, *, delays: bool 
         delay, late = _delay(problem, progress)
         project = _with(project, prepare=msgspec.structs.replace(project.spec.prepare, delay=delay))
         findings += late
-    return Settled(project, runs, tuple(findings), trials)
+    # a list of terms stays what it is when the default set grows
+    listed = [_spec(term) for term in problem.model.terms]
+    return Settled(_with(project, terms=listed), runs, tuple(findings), trials)
 
 
 def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, Finding]:
@@ -113,9 +115,8 @@ def _selected(
 ) -> tuple[Problem, Project, tuple[Finding, ...], dict[str, Any]]:
     selection = selected_terms(project, problem, progress)
     problem = with_terms(problem, selection)
-    listed = [_spec(term) for term in selection.terms]
     trials = {"refused": selection.refused, "folds": selection.folds, "trials": [asdict(t) for t in selection.trials]}
-    return problem, _with(project, terms=listed, select=False), selection.findings(), trials
+    return problem, _with(project, select=False), selection.findings(), trials
 
 
 def _spec(term: Term) -> TermSpec:

@@ -18,7 +18,7 @@ class Drift:
     """τ_j += offt_j t + Fvt_j t q̇_j, t the time since the run's start in hours: an offset and a viscosity that drift.
 
     Judge it by runs left out, never by blocks of one run: over a short log time stands in for anything. `shuffled`
-    makes it a placebo: every five seconds another time of the same hour, in no order.
+    makes it a placebo: every five seconds another time of the same minute, in no order.
     """
 
     shuffled: bool = False

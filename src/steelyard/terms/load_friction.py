@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import LOAD, Entry, Motion, Width, per_joint, smooth_sign
+from steelyard.terms.term import LOAD, Entry, Motion, Width, per_joint, shape_name, smooth_sign
 
 
 @final
@@ -34,7 +34,7 @@ class LoadFriction(Width):
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         if self.exponent == 1.0:
             return per_joint(robot, "Fl", "1", (None,) * robot.dof)
-        return per_joint(robot, f"Fl{100.0 * self.exponent:.0f}", "(N.m)^(1-p)", (None,) * robot.dof)
+        return per_joint(robot, f"Fl{shape_name(round(100.0 * self.exponent, 6))}", "(N.m)^(1-p)", (None,) * robot.dof)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         assert motion.load is not None

@@ -88,7 +88,10 @@ def per_joint(robot: Robot, symbol: str, unit: str, nominal: tuple[float | None,
 
 def linear_unit(unit: str) -> str:
     """The prismatic twin of a rotary drive-chain unit."""
-    return {"kg.m2": "kg", "N.m.s": "N.s/m", "N.m": "N"}.get(unit, unit)
+    return {
+        "kg.m2": "kg", "N.m.s": "N.s/m", "N.m": "N", "N.m.s^p": "N.(s/m)^p", "N.m/h": "N/h", "N.m.s/h": "N.s/m/h",
+        "(N.m)^(1-p)": "N^(1-p)",
+    }.get(unit, unit)  # fmt: skip
 
 
 def per_motor(robot: Robot, symbol: str, unit: str) -> tuple[Entry, ...]:
