@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
@@ -86,11 +87,13 @@ def parts(problem: Problem, folds: int | Literal["runs"]) -> Iterator[Part]:
         for run in problem.runs:
             yield Part([other for other in problem.runs if other is not run], [run])
         return
-    information = observe(without_load(problem))
+    shifts = effort_shifts(problem)
+    information = observe(without_load(problem), shifts=shifts)
     for times in information.clusters(folds):
         (name,) = {time[0] for time in times}
         run = next(run for run in problem.runs if run.name == name)
-        ends = [block_seconds(problem, run, time[2], information.block_rows[name]) for time in (times[0], times[-1])]
+        rows = information.block_rows[name]
+        ends = [block_seconds(problem, run, time[2], rows, max(shifts)) for time in (times[0], times[-1])]
         yield Part(problem.runs, [cut(run, ends[0][0], ends[1][1])])
 
 
@@ -108,14 +111,15 @@ def cut(run: Samples, first: float, last: float) -> Samples:
     return replace(run, stretches=tuple(stretches))
 
 
-def unseen(information: Information, problem: Problem, part: Part) -> Information:
-    """The information without the blocks that the part scores."""
+def unseen(information: Information, problem: Problem, part: Part, furthest: float) -> Information:
+    """The information, observed with shifts up to `furthest` [s], without the blocks that the part scores."""
     scored = {run.name: run.used for run in part.scored}
     out = []
     for time_block in information.times:
         if time_block[0] in scored:
             run = next(run for run in problem.runs if run.name == time_block[0])
-            low, high = block_seconds(problem, run, time_block[2], information.block_rows[time_block[0]])
+            rows = information.block_rows[time_block[0]]
+            low, high = block_seconds(problem, run, time_block[2], rows, furthest)
             if low < scored[run.name][1] and high > scored[run.name][0]:
                 out.append(time_block)
     return restricted(information, out, out=True)
@@ -127,9 +131,9 @@ def scored(problem: Problem, estimator: Estimator, part: Part) -> tuple[np.ndarr
     shifts = effort_shifts(problem)
     if not fitted.model.knows_load:
         first = without_load(fitted)
-        links = carried_links(first.model, unseen(observe(first), fitted, part))
+        links = carried_links(first.model, unseen(observe(first), fitted, part, 0.0))
         fitted = replace(fitted, model=replace(fitted.model, carried=links))
-    seen = unseen(observe(fitted, shifts=shifts), fitted, part)
+    seen = unseen(observe(fitted, shifts=shifts), fitted, part, max(shifts))
     late = estimate_delays(fitted, seen).correction
     fitted = replace(fitted, delay=late)
     result = identify(fitted, estimator, at_delays(seen, shifts, late))
@@ -184,8 +188,15 @@ def measured(case: Case, bar: Progress) -> dict[str, object]:
     }
     line["selected"] = over(problem, folds, choose=True) if choosing else None
     if case.forward is not None:
-        forward = [Part([problem.runs[0]], [problem.runs[1]])]
-        line["forward"] = (over(plain, forward), over(problem, forward))
+        # the second run has no say in the filters either
+        first = replace(project, spec=msgspec.structs.replace(project.spec, run=project.spec.run[:1]))
+        alone = settled(first, delays=False).project
+        both = replace(alone, spec=msgspec.structs.replace(alone.spec, run=project.spec.run))
+        runs = both.samples(model.robot, "identify")
+        forward = [Part(runs[:1], runs[1:])]
+        ahead = both.problem(model, runs[:1])
+        ahead = replace(ahead, rest=ahead.rest_speeds.tolist())
+        line["forward"] = (over(replace(ahead, model=plain.model), forward), over(ahead, forward))
     return line
 
 

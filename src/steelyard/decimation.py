@@ -53,9 +53,7 @@ class Decimator:
             )
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
         taps = _windowed_sinc(np.arange(-half, half + 1.0), half, lowpass_hz / rate)
-        return Decimator(
-            np.pad(taps, reach), factor or max(1, int(rate / (2.5 * lowpass_hz))), lowpass_hz / rate, reach
-        )
+        return Decimator(np.pad(taps, reach), factor or _thinning(rate, lowpass_hz), lowpass_hz / rate, reach)
 
     @property
     def half(self) -> int:
@@ -76,6 +74,11 @@ class Decimator:
             return self.taps
         places = np.arange(-self.half, self.half + 1.0) - samples
         return _windowed_sinc(places, self.half - self.reach, 0.5 if self.cutoff is None else self.cutoff)
+
+
+def _thinning(rate: float, lowpass_hz: float) -> int:
+    """One row of so many samples leaves 2.5 rows a period; a clock's last digits must not decide it."""
+    return max(1, int(rate / (2.5 * lowpass_hz) + 1e-6))
 
 
 def _windowed_sinc(places: Array, half: int, cutoff: float) -> Array:

@@ -25,6 +25,8 @@ from steelyard.threads import single_threaded
 _COPIES, _PERIODS = 8, 1.0
 # A delay is corrected when it is so unlikely by chance (three standard deviations, if they were known exactly) …
 CHANCE = 2.7e-3
+# Joints share one delay unless so little chance is left that they do.
+ALIKE = 0.01
 # … and no longer than so many samples, or so many seconds where the log is fast: a logger is late by little. What looks
 # like more is friction or elasticity that the terms leave over.
 BELIEVABLE_SAMPLES, BELIEVABLE_S = 3.0, 5e-3
@@ -66,6 +68,8 @@ class Delays:
     @property
     def doubtful(self) -> tuple[str, ...]:
         """Joints whose delay is significant and too long to be one."""
+        if any(self.correction) and self.agree > ALIKE:
+            return ()
         found = zip(self.joints, self.seconds, self.significant, strict=True)
         return tuple(name for name, d, sure in found if sure and abs(d) > self.believable)
 
@@ -75,7 +79,7 @@ class Delays:
 
         Zero where a delay is not significant, or not believable.
         """
-        if self.agree > 0.01:
+        if self.agree > ALIKE:
             sure = self._sure * self.common_std < abs(self.common) <= self.believable
             return (self.common if sure else 0.0,) * len(self.joints)
         found = zip(self.seconds, self.significant, strict=True)
@@ -121,9 +125,12 @@ def estimate_delays(
     """
     shifts = effort_shifts(problem)
     if information is None:
+        problem = replace(problem, delay=())
+    elif any(problem.delay):
+        raise EstimationError("Delays are estimated from efforts as they were logged: observe without a delay.")
+    if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
     fit = _Fit(information, base_parameters(problem.model), _Copies.at(shifts), np.ones(len(information.joints)))
-    delay = np.asarray(problem.delay or np.zeros(len(information.joints)))
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
     start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
@@ -141,9 +148,9 @@ def estimate_delays(
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
         information.joints,
-        found + delay,
+        found,
         std,
-        float(common[0] + delay.mean()),
+        float(common[0]),
         float(_jackknife(together, common)[0]),
         float(fisher.sf(size / others, others, len(groups) - 1)),
         len(groups),

@@ -130,13 +130,13 @@ def outlying_blocks(information: Information, theta: Array) -> tuple[OutlyingBlo
     )
 
 
-def block_seconds(problem: Problem, run: Samples, block: int, size: int) -> tuple[float, float]:
+def block_seconds(problem: Problem, run: Samples, block: int, size: int, furthest: float = 0.0) -> tuple[float, float]:
     """When a block of `size` rows lies in its run: half a row before its first to half a row after its last [s].
 
     Rows are counted through all stretches, masked or not; row k of a stretch is centred on sample kD + (L − 1)/2 of
-    its clean part.
+    its clean part. `furthest` [s] is that of the shifts the rows were observed with.
     """
-    decimator = problem.decimator(run)
+    decimator = problem.decimator(run, furthest)
     counts = [decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches]
     ends = np.cumsum(counts)
     numbers = np.clip([block * size, (block + 1) * size - 1], 0, ends[-1] - 1)

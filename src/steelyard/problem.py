@@ -74,6 +74,9 @@ class Problem:
             raise DataError(f"rest_share must lie above 0 and up to 1, not {self.rest_share!r}.")
         if self.delay and (len(self.delay) != robot.dof or not np.all(np.isfinite(self.delay))):
             raise DataError(f"delay lists {list(self.delay)} for {robot.dof} joints; give one number of seconds each.")
+        longest = max(run.count / run.rate for run in self.runs)
+        if any(abs(late) >= longest for late in self.delay):
+            raise DataError(f"delay {list(self.delay)} [s] is longer than the longest run ({longest:.4g} s).")
 
     def decimator(self, run: Samples, furthest: float = 0.0) -> Decimator:
         """The filter of a run's rows; `furthest` [s] is the longest shift asked for beside `delay`."""
@@ -192,7 +195,7 @@ class Problem:
 
 def overlap(one: Samples, other: Samples) -> bool:
     """True when two runs use the same rows of the same file."""
-    if not one.sha256 or one.sha256 != other.sha256:
+    if not one.sha256 or (one.sha256, one.part) != (other.sha256, other.part):
         return False
     (a, b), (c, d) = one.used, other.used
     return min(b, d) > max(a, c)

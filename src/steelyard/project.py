@@ -218,7 +218,8 @@ class Project:
                     recording, robot, channels, settings,
                     rows=run.rows, seconds=run.seconds, load=run.load, role=role, progress=progress,
                 )  # fmt: skip
-                out.append(samples if run.name is None else replace(samples, name=run.name))
+                part = run.topic or ("" if run.episode is None else f"episode {run.episode}")
+                out.append(replace(samples, name=run.name or samples.name, part=part))
         return tuple(out)
 
     def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
@@ -240,6 +241,8 @@ def _frequency(name: str, asked: float | str) -> float | None:
         if asked != NONE:
             raise ProjectError(f'prepare.{name} must be "{AUTO}", "{NONE}" or a frequency in Hz, not \'{asked}\'.')
         return None
+    if not 0.0 < asked < float("inf"):
+        raise ProjectError(f"prepare.{name} must be a positive frequency in Hz, not {asked}.")
     return float(asked)
 
 
@@ -290,6 +293,10 @@ def _check(spec: ProjectSpec, file: Path) -> None:
         raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
     if not 0.0 <= spec.sign_width < float("inf"):
         raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
+    cycles = spec.ripple_cycles
+    listed = cycles.values() if isinstance(cycles, dict) else cycles if isinstance(cycles, list) else [cycles]
+    if cycles is not None and not all(x is not None and 0.0 < x < float("inf") for x in listed):
+        raise ProjectError(f"'{file}': ripple_cycles must be positive [per joint turn], not {cycles}.")
     name = spec.estimator if isinstance(spec.estimator, str) else spec.estimator.name
     if name not in ESTIMATORS:
         raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))

@@ -45,7 +45,7 @@ class Samples:
     `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
     torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
     `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
-    with a clipped effort; all three are empty where no log was looked at.
+    with a clipped effort; all three are empty where no log was looked at. `part` names the episode or topic of a file.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Samples:
     role: str = "identify"
     source: str = "memory"
     sha256: str = ""
+    part: str = ""
     history: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
     position_step: Array = field(default_factory=lambda: np.empty(0))

@@ -133,7 +133,7 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
 
 
 def _same_motion(one: Samples, other: Samples) -> bool:
-    if one.sha256 and one.sha256 == other.sha256:
+    if one.sha256 and (one.sha256, one.part) == (other.sha256, other.part):
         return True
     travel = np.maximum(one.travel, other.travel)
     apart = np.maximum(np.abs(one.lowest - other.lowest), np.abs(one.highest - other.highest))

@@ -91,7 +91,8 @@ def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, 
     except EstimationError as error:
         message = f"Derivatives by differences: the smoother could not be tried. {error}"
         return with_derivatives("differences"), Finding("derivatives", "info", message, fix=advice)
-    return with_derivatives(choice.derivatives), Finding("derivatives", "info", choice.verdict, fix=advice)
+    message = f"{choice.verdict} (With the plain terms.)"
+    return with_derivatives(choice.derivatives), Finding("derivatives", "info", message, fix=advice)
 
 
 def _with(project: Project, **changes: Any) -> Project:

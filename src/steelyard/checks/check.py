@@ -111,7 +111,9 @@ def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
     for run in spec.run:
         if run.load != spec.run[0].load:
             continue
-        recording = read_recording(project.path.parent / run.log, run.delimiter)
+        recording = read_recording(
+            project.path.parent / run.log, run.delimiter, topic=run.topic, episode=run.episode, salvage=run.salvage
+        )
         missing = [name for name in channels.columns if name not in recording.columns]
         if missing:
             raise DataError(

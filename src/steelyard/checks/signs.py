@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.checks.edits import Edit, scaling
 from steelyard.checks.suspects import Suspect, joint_list, tried
 from steelyard.checks.trial import Trial
 from steelyard.findings import Finding
+
+# Flips of effort and position that gain alike, to this much, cannot be told apart: the joint hardly carries anything.
+_ALIKE = 0.5
 
 
 def suspects(trial: Trial) -> Iterator[Suspect]:
@@ -15,19 +19,31 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
     n = trial.model.robot.dof
     for j in trial.lively:
         flip, name = scaling(n, {j: -1.0}), joint_list(trial, (j,))
-        for signal, edit in (
-            ("effort", Edit((j,), effort=flip)),
-            ("position", Edit((j,), q=flip)),
-            ("position and effort", Edit((j,), flip, flip)),
-        ):
-            yield tried(trial, edit, lambda s, name=name, signal=signal: _finding(s, name, signal))
+
+        def flipped(signal: str, edit: Edit, name: str = name) -> Suspect:
+            return tried(trial, edit, lambda s: _finding(s, name, signal))
+
+        effort, position = flipped("effort", Edit((j,), effort=flip)), flipped("position", Edit((j,), q=flip))
+        yield position
+        yield flipped("position and effort", Edit((j,), flip, flip))
+        if effort.believed and position.believed and position.gain - effort.gain < _ALIKE:
+            # a sign is lost on its way to a torque far oftener than on its way to an encoder
+            yield replace(
+                effort,
+                rank=max(effort.rank, position.rank) + 1e-9,
+                finding=lambda s, name=name: _finding(
+                    s, name, "effort", " (or the position: the log cannot tell which)"
+                ),
+            )
+        else:
+            yield effort
 
 
-def _finding(suspect: Suspect, name: str, signal: str) -> Finding:
+def _finding(suspect: Suspect, name: str, signal: str, doubt: str = "") -> Finding:
     return Finding(
         "flipped-sign",
         "error",
-        f"the {signal} of {name} has the wrong sign: {suspect.evidence} if it is flipped",
+        f"the {signal} of {name} has the wrong sign{doubt}: {suspect.evidence} if it is flipped",
         name,
         f"turn round 'sign' of {name} in [channels] {signal.replace('position', 'q')}, or its axis in the robot file",
     )

@@ -77,27 +77,35 @@ def read_track(
     drop_missing: bool,
 ) -> Track:
     """The track of one log; DataError where its clock or its cells cannot be read."""
-    kept: list[Rows] = []
-    stride = 1
-    for k, chunk in enumerate(clean(recording, channels, CHUNK_ROWS, drop_missing, Tally())):
-        if k % stride == 0:
-            kept.append(chunk)
+    kept: list[tuple[int, Rows]] = []
+    stride, met = 1, 0
+    for chunk in clean(recording, channels, CHUNK_ROWS, drop_missing, Tally()):
+        inside = np.ones(len(chunk.t), bool)
+        if rows is not None:
+            inside &= (chunk.number >= rows[0] - 1) & (chunk.number <= rows[1] - 1)
+        if seconds is not None:
+            inside &= (chunk.t >= seconds[0]) & (chunk.t <= seconds[1])
+        if not inside.any():
+            continue
+        if met % stride == 0:
+            kept.append((met, Rows(chunk.number[inside], chunk.t[inside], chunk.x[:, inside], chunk.hole[inside])))
+        met += 1
         if len(kept) * CHUNK_ROWS > MOST_ROWS:
             kept, stride = kept[::2], 2 * stride
     if not kept:
-        raise DataError(f"Log '{recording.name}' has no rows. Check the file and the channel map.")
-    number, t, raw, hole = (np.concatenate(parts, axis=-1) for parts in zip(*kept, strict=True))
-    inside = np.ones(len(t), bool)
-    if rows is not None:
-        inside &= (number >= rows[0] - 1) & (number <= rows[1] - 1)
-    if seconds is not None:
-        inside &= (t >= seconds[0]) & (t <= seconds[1])
-    if inside.sum() < 8:
         raise DataError(
-            f"Log '{recording.name}' has {int(inside.sum())} distinct rows in its window; that is too short to check. "
+            f"Log '{recording.name}' has no rows in its window. Check the file, 'rows', 'seconds' and the channel map."
+        )
+    for (before, last), (now, part) in pairwise(kept):
+        if now > before + 1:  # what was left out between two chunks is a hole of ours, not a logger that stood still
+            part.hole[0] = part.t[0] - last.t[-1]
+    number, t, raw, hole = (np.concatenate(parts, axis=-1) for parts in zip(*(part for _, part in kept), strict=True))
+    if len(number) < 8:
+        raise DataError(
+            f"Log '{recording.name}' has {len(number)} distinct rows in its window; that is too short to check. "
             "Check 'rows', 'seconds' and the channel map, or record a longer motion."
         )
-    return Track(recording.name, channels, t[inside], raw[:, inside], hole[inside])
+    return Track(recording.name, channels, t, raw, hole)
 
 
 @dataclass(frozen=True)

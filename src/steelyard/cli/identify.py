@@ -38,7 +38,7 @@ def identify(
     if as_json:
         emit(done.document)
     _show_result(done.identification)
-    if done.document["selection"] is not None:
+    if done.document["selection"] is not None and done.document["selection"]["trials"]:
         people.print(_trial_table(done.document["selection"]))
     say(f"Report: {done.folder / REPORT}")
     _exit_on_errors(done.identification)

@@ -16,6 +16,8 @@ def on_joints(term: Term, joints: Sequence[str]) -> Term:
     """The term on the named joints only."""
     if isinstance(term, OnJoints):
         return on_joints(term.term, [name for name in joints if name in term.joints])
+    if not joints:
+        raise ModelError(f"Term '{term.name}' is on no joint: name one or more, or leave the term out.")
     # its name is that of the term it holds, which no class attribute can be
     return cast(Term, OnJoints(term, joints))
 
