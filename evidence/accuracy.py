@@ -29,7 +29,7 @@ from steelyard import Problem, Samples, identify, observe, offers, read_project,
 from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.estimators import Estimator
 from steelyard.information import Information
-from steelyard.load import carried_links, without_load
+from steelyard.load import without_load
 from steelyard.model import Model
 from steelyard.outliers import block_seconds
 from steelyard.selection import independent_runs, with_terms
@@ -129,10 +129,7 @@ def scored(problem: Problem, estimator: Estimator, part: Part) -> tuple[np.ndarr
     """Squared errors and efforts (filtered, raw) of one part, fitted to the rest; and its filtered rows."""
     fitted = problem.with_runs(part.fitted)
     shifts = effort_shifts(problem)
-    if not fitted.model.knows_load:
-        first = without_load(fitted)
-        links = carried_links(first.model, unseen(observe(first), fitted, part, 0.0))
-        fitted = replace(fitted, model=replace(fitted.model, carried=links))
+    fitted = with_load(fitted, seen=lambda every: unseen(every, fitted, part, 0.0))
     seen = unseen(observe(fitted, shifts=shifts), fitted, part, max(shifts))
     late = estimate_delays(fitted, seen).correction
     fitted = replace(fitted, delay=late)

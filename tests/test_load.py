@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,6 +27,7 @@ from steelyard.terms import DEFAULT_TERMS, Motion, named_terms
 from steelyard.validation import cross_validate, cross_validation, validate
 from steelyard.validation.cross_validation import cross_validate_problem
 
+load = sys.modules["steelyard.load"]
 FILTERS = {"lowpass_hz": 8.0, "decimate": 6}
 TERMS = named_terms((*DEFAULT_TERMS, "load"))
 
@@ -61,13 +63,17 @@ def test_without_inertias_load_friction_is_not_observed_blindly() -> None:
         observe(problem_of(silent(arm(3))))
 
 
-def test_the_first_fit_is_that_without_load_friction() -> None:
+def test_the_first_fit_is_without_load_friction_and_the_second_with_it() -> None:
     problem = problem_of(silent(arm(3)))
     first = without_load(problem)
     assert [term.name for term in first.model.terms] == list(DEFAULT_TERMS)
     assert (first.lowpass_hz, first.decimate, first.runs) == (problem.lowpass_hz, problem.decimate, problem.runs)
-    carried = with_load(problem).model.carried
-    assert carried is not None
+    carried = carried_links(first.model, observe(first))
+    second = replace(problem, model=replace(problem.model, carried=carried))
+    again = with_load(problem).model.carried
+    assert again is not None
+    np.testing.assert_array_equal(again, carried_links(second.model, observe(second)))
+    assert not np.allclose(again, carried)
     result = identify(first)
     motion = motion_of(arm(3), 50, 200.0, 8)
     load = Model(silent(arm(3)), TERMS, carried).load(Motion(*motion[:3]))
@@ -106,7 +112,7 @@ def test_the_result_carries_the_inertias_of_its_first_fit() -> None:
 
 @pytest.mark.parametrize("folds", [4, "runs"])
 def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first fit of a fold sees none of the rows the fold is scored on."""
+    """The two fits that tell a fold what its gears carry see none of the rows the fold is scored on."""
     problem = problem_of(silent(arm(3)), (1, 2, 3))
     every = set(observe(without_load(problem)).times)
     fits: list[set] = []
@@ -122,11 +128,11 @@ def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPat
         scored.append(set(times))
         return fold(base, information, estimator, name, times, mask)
 
-    monkeypatch.setattr(cross_validation, "carried_links", spy)
+    monkeypatch.setattr(load, "carried_links", spy)
     monkeypatch.setattr(cross_validation, "_fold", watched)
     judged = cross_validate_problem(problem, WLS(), folds)
-    assert len(fits) == len(scored) == len(judged.folds) >= 3
-    for seen, left_out in zip(fits, scored, strict=True):
+    assert len(fits) == 2 * len(scored) == 2 * len(judged.folds) >= 6
+    for seen, left_out in zip(fits, [times for times in scored for _ in range(2)], strict=True):
         assert left_out
         assert seen == every - left_out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,23 +25,31 @@ def without_load(problem: Problem) -> Problem:
     return replace(problem, model=plain)
 
 
-def carried_links(first: Model, information: Information) -> Array:
-    """Inertial parameters (n, 10) with which a first fit of the model without load friction explains the efforts.
+def carried_links(model: Model, information: Information) -> Array:
+    """Inertial parameters (n, 10) with which a fit of the model explains the efforts.
 
     They reproduce its base parameters with the smallest norm (P0 eq. 26): τ_rigid depends on base parameters alone.
     """
-    base = base_parameters(first)
+    base = base_parameters(model)
     estimate = WLS().estimate(base, information)
-    return minimum_norm(base, np.nan_to_num(estimate.value))[first.inertial_index]
+    return minimum_norm(base, np.nan_to_num(estimate.value))[model.inertial_index]
 
 
-def with_load(problem: Problem, progress: Progress | None = None) -> Problem:
-    """The problem with the inertias its term `load` needs: unchanged where the robot file gives them, else from a fit.
+def with_load(
+    problem: Problem,
+    progress: Progress | None = None,
+    seen: Callable[[Information], Information] = lambda whole: whole,
+) -> Problem:
+    """The problem with the inertias its term `load` needs: unchanged where the robot file gives them, else from fits.
 
-    The second pass over the data that this costs is the price of a robot file without nominal inertias.
+    The first fit is without load friction, the second with the load of the first, since what load friction leaves over
+    bends the inertias. These passes are the price of a robot file without nominal inertias. `seen` picks the part of
+    the information that may tell them (a fold must not know what it is scored on).
     """
     if problem.model.knows_load:
         return problem
     first = without_load(problem)
-    links = carried_links(first.model, observe(first, progress=progress))
+    links = carried_links(first.model, seen(observe(first, progress=progress)))
+    problem = replace(problem, model=replace(problem.model, carried=links))
+    links = carried_links(problem.model, seen(observe(problem, progress=progress)))
     return replace(problem, model=replace(problem.model, carried=links))

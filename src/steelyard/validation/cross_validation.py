@@ -13,7 +13,7 @@ from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.errors import EstimationError
 from steelyard.estimators import Estimator
 from steelyard.information import Information
-from steelyard.load import carried_links, with_load, without_load
+from steelyard.load import with_load, without_load
 from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
 from steelyard.problem import Problem
@@ -103,12 +103,10 @@ def cross_validate_problem(
         whole = observe(problem, progress=progress, shifts=shifts)
         looks = {name: (problem, whole) for name, _ in _folds(whole, folds)}
     else:
-        first = without_load(problem)
-        whole = observe(first, progress=progress, shifts=shifts)
+        whole = observe(without_load(problem), progress=progress, shifts=shifts)
         looks = {}
         for name, times in _folds(whole, folds):
-            links = carried_links(first.model, restricted(whole, times, out=True))
-            own = replace(problem, model=replace(problem.model, carried=links))
+            own = with_load(problem, progress, lambda every, times=times: restricted(every, times, out=True))
             looks[name] = (own, observe(own, progress=progress, shifts=shifts))
     named, done = _folds(whole, folds), []
     for name, times in named:
