@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Run
 from simulated import coloured
-from steelyard.checks import Check, check
+from steelyard.checks import Check, check, tracks
 from steelyard.demo import _furnished, _perturbed
 from steelyard.excitation import random_fourier
 from steelyard.formats.robots import read_robot
@@ -44,7 +44,14 @@ def log_of(name: str, seed: int = 3, noise: float = 0.03) -> Columns:
     return columns
 
 
-def checked(folder: Path, columns: Columns, robot: str = "ur10e", velocities: bool = False, prepare: str = "") -> Check:
+def checked(
+    folder: Path,
+    columns: Columns,
+    robot: str = "ur10e",
+    velocities: bool = False,
+    prepare: str = "",
+    run: str = "",
+) -> Check:
     """The check of a project on these columns."""
     folder.mkdir(exist_ok=True)
     pl.DataFrame(columns).write_parquet(folder / "log.parquet")
@@ -68,6 +75,7 @@ q = {{ columns = {listed("q")}, unit = "rad" }}
 effort = {{ columns = {listed("tau")}, unit = "N.m" }}
 [[run]]
 log = "log.parquet"
+{run}
 """,
         "utf-8",
     )
@@ -213,6 +221,27 @@ def test_a_log_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     assert found.findings[0].code == "unreadable-log"
     assert "backwards" in found.findings[0].message
     assert found.relative_error is None
+
+
+def test_a_long_log_is_thinned_and_not_accused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that are left out of a long log are no logger that stood still, and a window is cut out beforehand."""
+    log = log_of("planar2r", 4)
+    monkeypatch.setattr(tracks, "CHUNK_ROWS", 256)
+    monkeypatch.setattr(tracks, "MOST_ROWS", 1024)
+    assert not checked(tmp_path / "thinned", log, "planar2r").failed
+    (tmp_path / "window").mkdir()
+    # chunks of a second, of which one in eight would be kept of the whole log: two seconds lie between them
+    found = checked(tmp_path / "window", log, "planar2r", run="seconds = [9.5, 11.5]")
+    assert not {"unreadable-log", "stale-channel"} & {finding.code for finding in found.findings}
+
+
+def test_a_sign_that_cannot_be_told_from_its_neighbour_is_not_guessed(tmp_path: Path) -> None:
+    """A joint that carries next to nothing: its effort is named, and that it may be the position is said."""
+    log = log_of("ur10e")
+    found = checked(tmp_path, scaled(log, {"tau6": -1.0}), velocities=True)
+    first = found.findings[0]
+    assert (first.code, first.where) == ("flipped-sign", "wrist_3_joint")
+    assert "the effort of wrist_3_joint" in first.message
 
 
 def test_command_exits_with_one_for_a_fault_and_two_for_a_bad_project(steelyard: Run, tmp_path: Path) -> None:

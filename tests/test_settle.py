@@ -8,10 +8,12 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 
 from conftest import Run
 from simulated import late_samples_of, model_of, truth_of
+from steelyard.checks import check
 from steelyard.errors import SteelyardError
 from steelyard.excitation import random_fourier
 from steelyard.formats.robots import read_robot
@@ -281,6 +283,54 @@ def test_a_sharp_sign_stays_sharp_beside_a_sign_width(tmp_path: Path) -> None:
     assert {term.width for term in chosen if isinstance(term, LoadFriction) and term.exponent == 1.0} <= {0.05}
 
 
+def test_crossvalidate_lets_the_other_runs_choose(steelyard: Run, tmp_path: Path) -> None:
+    """Six motions: each is scored by terms that the other five chose; stretches of time cannot judge a choice."""
+    project = six_motions(tmp_path)
+    told = steelyard("crossvalidate", project.path, "--folds", "runs", "--json")
+    assert told.code == 0
+    chosen = json.loads(told.out)
+    assert len(chosen["folds"]) == 6
+    without = tmp_path / "without.toml"
+    without.write_text(project.path.read_text("utf-8").replace("select = true", ""), "utf-8")
+    plain = json.loads(steelyard("crossvalidate", without, "--folds", "runs", "--json").out)
+    assert chosen["pooled"]["total"] < plain["pooled"]["total"]
+    refused = steelyard("crossvalidate", project.path, "--folds", "5")
+    assert refused.code == 2
+    assert "use --folds runs" in refused.err
+
+
+def test_episodes_of_one_file_are_different_runs(tmp_path: Path) -> None:
+    """Both clocks start at zero and the file is the same: they are two motions all the same."""
+    (tmp_path / "pendulum.toml").write_text(ROBOT, "utf-8")
+    robot = read_robot(tmp_path / "pendulum.toml")
+    logs = [log_of(robot, seed) for seed in (1, 2)]
+    frames = [
+        pl.DataFrame(
+            {
+                "timestamp": log["t"],
+                "episode_index": np.full(len(log["t"]), k),
+                "frame_index": np.arange(len(log["t"])),
+                "observation.state": np.stack([log["q_joint1"], log["q_joint2"]], axis=1),
+                "observation.effort": np.stack([log["tau_joint1"], log["tau_joint2"]], axis=1),
+            }
+        )
+        for k, log in enumerate(logs)
+    ]
+    pl.concat(frames).write_parquet(tmp_path / "data.parquet")
+    runs = "".join(f'\n[[run]]\nlog = "data.parquet"\nname = "e{k}"\nepisode = {k}\n' for k in (0, 1))
+    channels = CHANNELS.replace('"t"', '"timestamp"')
+    for label, signal in (("q", "state"), ("tau", "effort")):
+        for j in (0, 1):
+            channels = channels.replace(f'"{label}_joint{j + 1}"', f'"observation.{signal}[{j}]"')
+    file = tmp_path / "project.toml"
+    file.write_text(f'robot = "pendulum.toml"\nterms = "plain"\n[prepare]\n{STATED}{channels}{runs}', "utf-8")
+    done = run(read_project(file), tmp_path / "out")
+    assert [record.name for record in done.identification.runs] == ["e0", "e1"]
+    assert done.identification.relative_error.total < 0.1
+    # the check reads the same episodes
+    assert check(read_project(file)).runs
+
+
 # --- Mistakes ---------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +344,13 @@ def test_a_sharp_sign_stays_sharp_beside_a_sign_width(tmp_path: Path) -> None:
         ("", STATED + "delay = { joint1 = 0.1 }", "prepare.delay gives no value for joint2"),
         ("", STATED + "delay = { elbow = 0.1 }", "'elbow'"),
         ("", 'cutoff_hz = 20.0\nlowpass_hz = 8.0\nderivatives = "magic"', "magic"),
+        ("", STATED + "delay = 1000.0", "is longer than the longest run"),
+        ("", "cutoff_hz = 20.0\nlowpass_hz = 0.0", "prepare.lowpass_hz must be a positive frequency in Hz, not 0.0"),
+        ("", "cutoff_hz = nan\nlowpass_hz = 8.0", "prepare.cutoff_hz must be a positive frequency in Hz, not nan"),
+        ("", STATED + "rest_share = 0.0", "rest_share must lie above 0 and up to 1"),
+        ('terms = ["viscous", { name = "dahl", joints = [] }]', STATED, "Term 'dahl' is on no joint"),
+        ("ripple_cycles = -3.0", STATED, "ripple_cycles must be positive [per joint turn], not -3.0"),
+        ("select = true\nripple_cycles = [100.0, nan]", STATED, "ripple_cycles must be positive"),
         ('terms = "rich"', STATED, "Unknown set of terms 'rich'"),
         ('terms = [{ name = "dal" }]', STATED, "Unknown term 'dal'. Did you mean 'dahl'?"),
         ('terms = [{ name = "dahl", options = { size = 1.0 } }]', STATED, "Term 'dahl': Unknown option 'size'"),
