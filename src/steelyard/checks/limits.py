@@ -53,6 +53,14 @@ def limit_findings(trial: Trial) -> Iterator[Finding]:
         joints = hidden(edits)
         if joints:
             yield Finding("cannot-tell", "info", f"this log cannot tell {what} {joints}: {why}", joints)
+    yield Finding(
+        "cannot-tell",
+        "info",
+        "the zeros of the positions are not tried: a joint that counts from another zero than the robot file moves its "
+        "own centre of mass and those behind it",
+        "all joints",
+        "compare one pose with the robot file; state 'offset' in [channels] q",
+    )
     if not trial.knows_inertias or not scales.trusted.any():
         reason = "states no inertias" if not trial.knows_inertias else "does not explain the efforts well enough"
         yield Finding(
