@@ -26,6 +26,7 @@ from steelyard.project import read_project
 from steelyard.project_text import HEADERS
 from steelyard.recording import Recording
 from steelyard.robot import Limits, Robot
+from test_cli import ROBOT
 
 DEG = 180.0 / np.pi
 RATE = 200.0
@@ -578,33 +579,7 @@ def test_tiago_is_mapped_by_name_with_its_slide(tmp_path: Path) -> None:
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
-ROBOT = """\
-name = "pendulum"
-convention = "mdh"
-
-[[joint]]
-name = "swing arm"
-alpha = "pi/2"
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.4, YY = 0.5, ZZ = 0.6, MX = 0.8, MY = -0.3, MZ = 0.2, M = 5.0 }
-rotor = 0.4
-viscous = 3.0
-coulomb = 4.0
-
-[[joint]]
-name = "wrist"
-alpha = "pi/2"
-d = 0.4
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.1, XY = 0.01, YY = 0.15, ZZ = 0.2, MX = 0.3, MY = -0.1, MZ = 0.1, M = 2.0 }
-rotor = 0.2
-viscous = 1.5
-coulomb = 2.0
-"""
+NAMED = ROBOT.replace('"joint1"', '"swing arm"').replace('"joint2"', '"wrist"')
 
 
 @pytest.fixture
@@ -612,7 +587,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a robot and two logs of it, as the current one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()
-    (tmp_path / "pendulum.toml").write_text(ROBOT, "utf-8")
+    (tmp_path / "pendulum.toml").write_text(NAMED, "utf-8")
     robot = read_robot(tmp_path / "pendulum.toml")
     for seed, name in enumerate(("monday.csv", "tuesday.csv"), 1):
         write_log(tmp_path / "logs" / name, vendor(log_of(robot, 3000, seed)))

@@ -28,9 +28,6 @@ _GAIN = 0.2
 _CARRIED = 0.3
 # The delay [s] that is asked for where none is found.
 _TYPICAL = 0.03
-# Cut-off of the parallel filter, in bands of the traces: a whole number of samples a period would put the longest
-# shift on the very edge of the filter's reach.
-_FILTER = 1.01
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
 def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
     model = Model(trial.model.robot, (*trial.model.terms, *named_terms(extra)))
     runs = [trace.samples(model.robot.joint_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
-    return Problem(model, runs, _FILTER * trial.band, None, REST)
+    return Problem(model, runs, trial.band, None, REST)
 
 
 def _gains(trial: Trial, j: int, seconds: float) -> bool:
