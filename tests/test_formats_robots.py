@@ -99,7 +99,7 @@ def test_builtin_robots_are_the_documented_ones() -> None:
 
 @pytest.mark.parametrize(
     ("name", "standard", "base"),
-    [("tx40", 86, 60), ("kr270", 84, 58), ("planar2r", 20, 4)],
+    [("tx40", 86, 60), ("kr270", 86, 60), ("planar2r", 20, 4)],
 )
 def test_number_of_base_parameters(name: str, standard: int, base: int) -> None:
     robot = read_robot(name)

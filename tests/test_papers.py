@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.errors import EstimationError
@@ -19,12 +20,11 @@ from steelyard.formats.tables import read_table
 from steelyard.identify import identify
 from steelyard.model import Model
 from steelyard.observe import observe
-from steelyard.parameters import Array, Column
+from steelyard.parameters import Array
 from steelyard.problem import Problem
-from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.standard import closest, closest_on_essential, minimum_norm
-from steelyard.terms import Entry, Motion, Term, named_terms
+from steelyard.terms import named_terms
 from steelyard.trajectory import Trajectory, TrapezoidalAcceleration
 from trees import random_state
 from tx40_table2 import distance, experiment, long_name, positive_links, rows, table2, tx40
@@ -52,9 +52,9 @@ def check_regroupings(base: BaseParameters, wanted: dict[str, dict[str, float]])
         assert grouped[lead] == pytest.approx(group, abs=1e-9, rel=0), lead
 
 
-def model_of(name: str, gravity: Sequence[float] | None = None, extra: Sequence[Term] = ()) -> Model:
+def model_of(name: str, gravity: Sequence[float] | None = None) -> Model:
     robot = read_robot(name, gravity=gravity)
-    return Model(robot, terms=[*named_terms(robot.terms or ()), *extra])
+    return Model(robot, named_terms(robot.terms or ()))
 
 
 def names_at(base: BaseParameters, columns: Sequence[int]) -> set[str]:
@@ -430,37 +430,102 @@ XX6 - YY6
 """
 
 
-@dataclass(frozen=True)
-class Balancer:
-    """Spring balancer on joint 2 (P2 eqs 23–33, corrected): τ₂ += −d₂₁ d₂₂ sin q₂₁ (Kr + K₀ / rl₂₄)."""
-
-    name: ClassVar[str] = "balancer"
-
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return Entry(1, Column("spring", "Kr", "N/m")), Entry(1, Column("spring", "K0", "N"))
-
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        d21, d22 = 0.6964, 0.1847
-        angle = motion.q[1] - 1.6148
-        length = np.sqrt(d21**2 + d22**2 + 2 * d21 * d22 * np.cos(angle))
-        column = -d21 * d22 * np.sin(angle)
-        return np.array([column, column / length])
+KR270 = files("steelyard").joinpath("robots", "kr270.toml")
+KR, K0 = "spring.Kr", "spring.K0"
 
 
-def test_kr270_has_58_base_parameters_and_10_zero_columns() -> None:
-    base = base_parameters(model_of("kr270"))
+def kr270(*, d2: float = 0.350, spring: bool = True) -> Model:
+    robot = read_table(KR270.read_bytes().replace(b"d = 0.350", f"d = {d2}".encode()), "kr270.toml")
+    return Model(robot, named_terms(name for name in robot.terms or () if spring or name != "springs"))
+
+
+def balancer_columns(q2: Array) -> tuple[Array, Array]:
+    """Columns Kr and K0 in the row of joint 2."""
+    model, q = kr270(), np.zeros((6, len(q2)))
+    q[1] = q2
+    w = model.regressor(q, 0 * q, 0 * q)[1]
+    return w[model.layout.index(KR)], w[model.layout.index(K0)]
+
+
+def test_kr270_has_60_base_parameters_and_10_zero_columns() -> None:
+    base = base_parameters(kr270())
+    assert len(base.layout) == 86
+    assert len(base) == 60
+    assert {KR, K0} < set(base.names)
+    assert names_at(base, base.zero) == {long_name(name) for name in P2_ZERO.split()}
+
+
+def test_kr270_without_its_spring_has_58() -> None:
+    base = base_parameters(kr270(spring=False))
     assert len(base.layout) == 84
     assert len(base) == 58
     assert names_at(base, base.zero) == {long_name(name) for name in P2_ZERO.split()}
 
 
-def test_kr270_with_its_spring_has_60() -> None:
-    model = model_of("kr270", extra=[Balancer()])
-    base = base_parameters(model)
-    assert len(base.layout) == 86
-    assert len(base) == 60
-    assert {"spring.Kr", "spring.K0"} < set(base.names)
+@pytest.mark.parametrize("spring", [True, False])
+def test_kr270_regroupings(spring: bool) -> None:
+    check_regroupings(base_parameters(kr270(spring=spring)), parsed(P2_REGROUPINGS, P2_MASSES))
 
 
-def test_kr270_regroupings() -> None:
-    check_regroupings(base_parameters(model_of("kr270")), parsed(P2_REGROUPINGS, P2_MASSES))
+def test_kr270_without_d2_merges_the_stiffness_with_gravity() -> None:
+    """-d21 d22 sin q21 is a sum of sin q2 and cos q2, as gravity is; only the torques of d2 tell them apart."""
+    base = base_parameters(kr270(d2=0.0))
+    assert len(base) == 59
+    assert KR not in base.names
+    assert K0 in base.names
+    size, phi, g = 0.6964 * 0.1847, -1.6148, 9.80665
+    groups = {lead: group[KR] for lead, group in base.regroupings.items() if KR in group}
+    wanted = {"link2.MX": size * np.sin(phi) / g, "link2.MY": -size * np.cos(phi) / g}
+    assert groups == pytest.approx(wanted, abs=1e-9, rel=0)
+
+
+def test_kr270_at_rest_never_shows_the_stiffness() -> None:
+    model = kr270()
+    q = random_state(np.random.default_rng(1), model.robot, 400).q
+    still = model.regressor(q, 0 * q, 0 * q).transpose(0, 2, 1).reshape(-1, len(model.layout))
+    gravity = still[:, [model.layout.index("link2.MX"), model.layout.index("link2.MY")]]
+    for name, seen in ((KR, False), (K0, True)):
+        column = still[:, model.layout.index(name)]
+        left = column - gravity @ np.linalg.lstsq(gravity, column, rcond=None)[0]
+        assert (np.linalg.norm(left) > 1e-3 * np.linalg.norm(column)) == seen, name
+
+
+def test_kr270_balancer_is_the_printed_formula_on_one_side_alone() -> None:
+    """Eq. 33 takes an atan that leaves its branch where sin q21 changes sign; the closed form has none."""
+    d21, d22, phi = 0.6964, 0.1847, -1.6148
+    q2 = np.radians(np.linspace(-140.0, -5.0, 200))
+    q21 = q2 + phi
+    length = np.sqrt(d21**2 + d22**2 + 2 * d21 * d22 * np.cos(q21))
+    psi = np.arctan(-(d21 + d22 * np.cos(q21)) / (d22 * np.sin(q21))) - q21 - np.pi / 2
+    stiffness, force = balancer_columns(q2)
+    side = np.where(q2 > -np.pi - phi, 1.0, -1.0)
+    assert 0.3 < np.mean(side < 0) < 0.45
+    np.testing.assert_allclose(force, side * np.sin(psi) * d22, atol=1e-12)
+    np.testing.assert_allclose(stiffness, side * length * np.sin(psi) * d22, atol=1e-12)
+    # with atan2 the printed (25) holds everywhere
+    q23 = np.arctan2(d21 + d22 * np.cos(q21), -d22 * np.sin(q21))
+    np.testing.assert_allclose(force, np.sin(q23 - q21 - np.pi / 2) * d22, atol=1e-12)
+
+
+@given(st.floats(-np.pi, np.pi))
+def test_kr270_balancer_is_the_derivative_of_its_energy(q2: float) -> None:
+    d21, d22, phi, h = 0.6964, 0.1847, -1.6148, 1e-5
+    stiffness, force = balancer_columns(np.array([q2]))
+    below, above = (np.sqrt(d21**2 + d22**2 + 2 * d21 * d22 * np.cos(x + phi)) for x in (q2 - h, q2 + h))
+    assert stiffness[0] == pytest.approx((above**2 - below**2) / (4 * h), abs=1e-6)
+    assert force[0] == pytest.approx((above - below) / (2 * h), abs=1e-6)
+
+
+@pytest.mark.parametrize(("k0", "pull", "left"), [(-7.85e3, (18.0, 27.3), 898.0), (-7.85e4, (-52.7, -43.4), 8423.0)])
+def test_kr270_balancer_with_the_printed_preload_would_push(k0: float, pull: tuple[float, float], left: float) -> None:
+    """K0 = -7.85e4 N adds to gravity over the whole range, a tenth of it carries the arm: the paper leaves it open."""
+    q2 = np.radians(np.linspace(-140.0, -5.0, 500))
+    length = np.sqrt(0.6964**2 + 0.1847**2 + 2 * 0.6964 * 0.1847 * np.cos(q2 - 1.6148))
+    force = (5.04e4 * length + k0) / 1e3
+    assert (force.min(), force.max()) == pytest.approx(pull, abs=0.1)
+    model, q = kr270(), np.zeros((6, len(q2)))
+    q[1] = q2
+    gravity = 344.0 * model.regressor(q, 0 * q, 0 * q)[1, model.layout.index("link2.MX")]
+    stiffness, preload = balancer_columns(q2)
+    assert np.sqrt(np.mean(gravity**2)) == pytest.approx(2113.0, rel=0.03)
+    assert np.sqrt(np.mean((gravity + 5.04e4 * stiffness + k0 * preload) ** 2)) == pytest.approx(left, rel=0.03)

@@ -22,13 +22,15 @@ from steelyard.project import read_project
 from steelyard.results import whole_folder
 from steelyard.robot import Drive, Link, Robot
 from steelyard.run import RunResult, run
-from steelyard.terms import DEFAULT_TERMS, named_terms
+from steelyard.terms import DEFAULT_TERMS, Springs, named_terms
 
 RATE_HZ = 1000.0
 DURATION_S = 20.0
 ENCODER_STEP = 2e-5
 PROJECT = "project.toml"
 RUN_FOLDER = "project-run"
+# A spring as strong as the invented links are heavy.
+_SPRING = {"Kr": 2e3, "K0": -400.0, "F": 50.0, "K": 5.0}
 LOGS = {"identify": "identify.csv", "validate": "validate.csv"}
 
 
@@ -83,7 +85,8 @@ def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
         guess = Drive(0.3 * size, 5.0 * size, 6.0 * size, 0.0)
         given = {name: x for name, x in vars(joint.drive).items() if x is not None}
         joints.append(replace(joint, drive=replace(guess, **given)))
-    return replace(robot, links=tuple(links), joints=tuple(joints))
+    springs = {e.column.name: _SPRING[e.column.symbol] for e in Springs().entries(robot)} if robot.springs else {}
+    return replace(robot, links=tuple(links), joints=tuple(joints), nominal=springs | robot.nominal)
 
 
 def _perturbed(model: Model, rng: np.random.Generator) -> Array:

@@ -103,6 +103,11 @@ class Joint:
         return np.concatenate([self.axis, np.cross(self.point, self.axis)])
 
     @cached_property
+    def twist(self) -> Array:
+        """(3, 4): a point x of the child's frame moves with twist · (x, 1) per unit of joint velocity."""
+        return np.column_stack([skew(self.screw[:3]), self.screw[3:]])
+
+    @cached_property
     def placement(self) -> Array:
         """Coefficients (4, 3, 4) of [R | p](q) = P₀ + sin q · P₁ + (1 − cos q) · P₂ + q · P₃ (Rodrigues)."""
         r0, p0 = self.pose.rotation, self.pose.position
@@ -136,6 +141,63 @@ class GasCompensator:
 
 
 @dataclass(frozen=True)
+class JointSpring:
+    """A spring on the joint's own axis: τ = K (q − free), or K q + K0 where the free position [rad | m] is unknown."""
+
+    name: str
+    joint: str
+    free: float | None = None
+
+
+@dataclass(frozen=True)
+class CrankSpring:
+    """A spring from a point beside a revolute joint's axis to a crank on the link it moves: a balancer (P2 eqs 23–33).
+
+    Anchors [m] from the axis and `angle` [rad] as of a `GasCompensator`: they line up where q + angle is zero, and the
+    spring is then shortest. The pull is Kr L + K0, or Kr (L − free) with a stated free length [m].
+    """
+
+    name: str
+    joint: str
+    anchor_below: float
+    anchor_above: float
+    angle: float
+    free: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.anchor_below > 0.0 and self.anchor_above > 0.0):
+            raise RobotError(f"Spring '{self.name}': anchor_below and anchor_above must be positive lengths [m].")
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A point [m] fixed to a link, in the link's frame; one on the base is in the world's frame, as gravity is."""
+
+    link: str
+    point: Array
+
+
+@dataclass(frozen=True)
+class TensionSpring:
+    """A spring between two points: it pulls with Kr L + K0, or Kr (L − free) with a stated free length [m]."""
+
+    name: str
+    ends: tuple[Anchor, Anchor]
+    free: float | None = None
+
+
+@dataclass(frozen=True)
+class ConstantForceSpring:
+    """A spring that pulls two points together with a force F that does not depend on their distance."""
+
+    name: str
+    ends: tuple[Anchor, Anchor]
+
+
+Spring = JointSpring | CrankSpring | TensionSpring | ConstantForceSpring
+
+
+@dataclass(frozen=True)
 class Robot:
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
@@ -154,6 +216,7 @@ class Robot:
     sha256: str = ""
     terms: tuple[str, ...] | None = None
     compensator: GasCompensator | None = None
+    springs: tuple[Spring, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.links) != len(self.joints) or not self.joints:
@@ -164,6 +227,34 @@ class Robot:
         for i, joint in enumerate(self.joints):
             if not BASE <= joint.parent < i:
                 raise RobotError(f"Joint '{joint.name}' of '{self.name}' comes before its parent link.")
+        for spring in self.springs:
+            self._check(spring)
+
+    def _check(self, spring: Spring) -> None:
+        links = tuple(link.name for link in self.links)
+        if [other.name for other in self.springs].count(spring.name) > 1:
+            raise RobotError(f"Two springs of '{self.name}' are called '{spring.name}'. Give each a name of its own.")
+        if not spring.name or spring.name in (*links, *self.joint_names):
+            raise RobotError(
+                f"A spring of '{self.name}' cannot be called '{spring.name}': its columns are named after it, so give "
+                "it a name that no link and no joint has."
+            )
+        what = f"Spring '{spring.name}': "
+        numbers = [x for x in vars(spring).values() if isinstance(x, float | int)]
+        numbers += [] if isinstance(spring, JointSpring | CrankSpring) else [x for e in spring.ends for x in e.point]
+        if not np.all(np.isfinite(numbers)):
+            raise RobotError(f"{what}a number is not finite. Leave 'free' out where it is unknown.")
+        if isinstance(spring, JointSpring | CrankSpring):
+            if spring.joint not in self.joint_names:
+                raise RobotError(what + choices("joint", spring.joint, self.joint_names))
+            if isinstance(spring, CrankSpring) and self.joints[self.joint_index(spring.joint)].is_prismatic:
+                raise RobotError(f"{what}a crank turns, and joint '{spring.joint}' slides. Use kind 'tension'.")
+            return
+        for end in spring.ends:
+            if end.link not in (self.base, *links):
+                raise RobotError(what + choices("link", end.link, (self.base, *links)))
+        if spring.ends[0].link == spring.ends[1].link:
+            raise RobotError(f"{what}both ends are on '{spring.ends[0].link}', so no joint moves it.")
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
@@ -181,6 +272,11 @@ class Robot:
         if name not in self.joint_names:
             raise RobotError(choices(f"joint of robot '{self.name}'", name, self.joint_names))
         return self.joint_names.index(name)
+
+    def link_index(self, name: str) -> int:
+        """Index of a link; BASE for the base."""
+        names = [link.name for link in self.links]
+        return names.index(name) if name in names else BASE
 
     def ancestors(self, link: int) -> tuple[int, ...]:
         """The joints that carry a link, its own first."""

@@ -65,4 +65,5 @@ def check_terms(robot: Robot) -> tuple[Term, ...]:
     """The terms every check uses: simple friction, and what the robot's build adds."""
     coupled = ("coupling",) if robot.coupling is not None else ()
     balanced = ("compensator",) if robot.compensator is not None else ()
-    return named_terms((*DEFAULT_TERMS, *coupled, *balanced))
+    sprung = ("springs",) if robot.springs else ()
+    return named_terms((*DEFAULT_TERMS, *coupled, *balanced, *sprung))

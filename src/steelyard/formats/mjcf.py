@@ -1,8 +1,8 @@
 """MJCF, through the compiled model of MuJoCo.
 
-Read: bodies with their compiled inertias, hinge and slide joints with range, armature, damping and friction loss, and
-gravity. Not read: actuators, contacts, joint springs and gravity compensation; they are effects beside the rigid-body
-model, to be stated as terms.
+Read: bodies with their compiled inertias, hinge and slide joints with range, armature, damping and friction loss, joint
+springs, tendons that are springs between two sites, and gravity. Not read: actuators, contacts and gravity
+compensation; they are effects beside the rigid-body model, to be stated as terms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from steelyard.errors import MissingExtraError, RobotError
 from steelyard.formats.assembly import Connection, ConnectionKind, assemble, unique
 from steelyard.parameters import Array, inertial_vector, skew
-from steelyard.robot import Drive, Limits, Pose, Robot
+from steelyard.robot import Anchor, Drive, JointSpring, Limits, Pose, Robot, Spring, TensionSpring
 
 
 def read_mjcf(path: Path) -> Robot:
@@ -70,7 +70,16 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
     tree = assemble(name, bodies, connections)
     off = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     gravity = np.zeros(3) if off else np.array(model.opt.gravity, float)
-    return Robot(name, tree.links, tree.joints, base=tree.base).with_gravity(gravity.tolist())
+    slack = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_SPRING)
+    springs = () if slack else (*_joint_springs(mujoco, model), *_tendon_springs(mujoco, model, body_names))
+    return Robot(
+        name,
+        tree.links,
+        tree.joints,
+        base=tree.base,
+        nominal={f"{spring.name}.{symbol}": value for spring, symbol, value in springs},
+        springs=tuple(spring for spring, _, _ in springs),
+    ).with_gravity(gravity.tolist())
 
 
 def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
@@ -80,9 +89,12 @@ def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
             f"The model has {model.neq} equality constraint(s) ({', '.join(kinds)}): closed loops "
             "and coupled joints are not supported. Remove <equality> and make the joints fixed that depend on others."
         )
-    if model.ntendon:
-        tendons = ", ".join(_name(mujoco, model, "TENDON", k) for k in range(model.ntendon))
-        raise RobotError(f"The model has tendons ({tendons}), which are not supported. Remove <tendon>.")
+    tendons = [_name(mujoco, model, "TENDON", k) for k in range(model.ntendon) if not _is_spring(mujoco, model, k)]
+    if tendons:
+        raise RobotError(
+            f"The model has tendons ({', '.join(tendons)}) that are not supported: only a <spatial> tendon between two "
+            "sites that does nothing but pull, with a stiffness and one springlength. Remove the others."
+        )
     if model.nflex:
         raise RobotError("The model has flexible bodies (<flex>), which are not supported: links are rigid.")
     for k in range(model.njnt):
@@ -93,6 +105,53 @@ def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
                 f"Joint '{_name(mujoco, model, 'JOINT', k)}' of body '{body}' is a {kind} joint, not supported: "
                 "Steelyard identifies robots on a fixed base whose joints are hinge or slide."
             )
+
+
+def _is_spring(mujoco: ModuleType, model: Any, k: int) -> bool:
+    """Whether a tendon is a linear spring between two sites and nothing else."""
+    first, count = int(model.tendon_adr[k]), int(model.tendon_num[k])
+    sites = model.wrap_type[first : first + count] == int(mujoco.mjtWrap.mjWRAP_SITE)
+    lower, upper = model.tendon_lengthspring[k]
+    others = (model.tendon_damping[k], model.tendon_frictionloss[k], model.tendon_limited[k], model.tendon_armature[k])
+    linear = _is_linear(model, "tendon", k) and lower == upper and model.tendon_stiffness[k] > 0.0
+    return bool(count == 2 and sites.all() and linear and not any(others))
+
+
+def _is_linear(model: Any, what: str, k: int) -> bool:
+    """False where a stiffness has higher powers, which MuJoCo knows since version 4."""
+    return not np.any(getattr(model, f"{what}_stiffnesspoly", np.zeros((k + 1, 1)))[k])
+
+
+def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str, float]]:
+    """Springs of the joints that have a stiffness: the spring, and the symbol and value of its column."""
+    for k, stiffness in enumerate(model.jnt_stiffness):
+        name = _name(mujoco, model, "JOINT", k)
+        if not _is_linear(model, "jnt", k):
+            raise RobotError(
+                f"Joint '{name}' has a stiffness with higher powers; springs are linear here. Give one number."
+            )
+        if stiffness:
+            free = float(model.qpos_spring[int(model.jnt_qposadr[k])])
+            yield JointSpring(f"{name}_spring", name, free), "K", float(stiffness)
+
+
+def _tendon_springs(mujoco: ModuleType, model: Any, body_names: list[str]) -> Iterator[tuple[Spring, str, float]]:
+    """The tendons as springs between the moving bodies that carry their sites."""
+    if not model.ntendon:
+        return
+    # sites on bodies without joints hang on the moving body before them, wherever that is
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+
+    def anchor(site: int) -> Anchor:
+        body = int(model.body_weldid[model.site_bodyid[site]])
+        rotation = np.array(data.xmat[body], float).reshape(3, 3)
+        return Anchor(body_names[body], rotation.T @ (data.site_xpos[site] - data.xpos[body]))
+
+    for k in range(model.ntendon):
+        first, second = (anchor(int(site)) for site in model.wrap_objid[model.tendon_adr[k] :][:2])
+        name, free = _name(mujoco, model, "TENDON", k), float(model.tendon_lengthspring[k, 0])
+        yield TensionSpring(name, (first, second), free), "Kr", float(model.tendon_stiffness[k])
 
 
 def _name(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:

@@ -24,6 +24,11 @@
     [nominal]                       # optional: values of other columns
     joint6.Fvm = 0.592
 
+    [[spring]]                      # optional: springs and balancers, see `SpringTable`
+    kind = "tension"
+    links = ["base", "link2"]
+    points = [[0, 0, 0.5], [0.3, 0, 0]]
+
 mdh (Khalil–Kleinfinger): ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r), the frame of link j on the axis of joint j.
 dh (standard, distal):    ᵃT_j = Rz(θ) Tz(d) Tx(a) Rx(α), the frame of link j at its far end.
 The joint variable is added to θ if the joint turns, to r (mdh) or d (dh) if it slides.
@@ -34,6 +39,8 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -51,7 +58,21 @@ from steelyard.formats.assembly import (
     unique,
 )
 from steelyard.parameters import INERTIAL, Array, inertial_vector
-from steelyard.robot import DEGREES_OF_FREEDOM, STANDARD_GRAVITY, Drive, GasCompensator, Pose, Robot
+from steelyard.robot import (
+    BASE,
+    DEGREES_OF_FREEDOM,
+    STANDARD_GRAVITY,
+    Anchor,
+    ConstantForceSpring,
+    CrankSpring,
+    Drive,
+    GasCompensator,
+    JointSpring,
+    Pose,
+    Robot,
+    Spring,
+    TensionSpring,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 Angle = float | str
@@ -125,6 +146,28 @@ class CompensatorTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     temperature: float = 293.15
 
 
+class SpringTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[[spring]]: see the kinds of `steelyard.robot.Spring` [m, rad]. `name` owns the columns.
+
+    joint            joint, free (the position where it is relaxed)
+    crank            joint, anchor_below, anchor_above, angle, free (a length)
+    tension          links and points of its two ends, free (a length)
+    constant-force   links and points of its two ends
+    Without `free` what is free is unknown, and one more column is identified. Links may be bodies on fixed joints, or
+    the base, whose points are in the world's frame.
+    """
+
+    kind: Literal["joint", "crank", "tension", "constant-force"]
+    name: str = "spring"
+    joint: str | None = None
+    anchor_below: float | None = None
+    anchor_above: float | None = None
+    angle: Angle | None = None
+    links: tuple[str, str] | None = None
+    points: tuple[Vector, Vector] | None = None
+    free: Angle | None = None
+
+
 class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A whole file. `description` and `source` are for its reader."""
 
@@ -141,8 +184,16 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     coupling: dict[str, dict[str, float]] = {}
     nominal: dict[str, float | dict[str, float]] = {}
     compensator: CompensatorTable | None = None
+    spring: list[dict[str, Any]] = []
 
 
+# Keys of every kind of spring: those it must have, then those it may have.
+SPRINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "joint": (("joint",), ("free",)),
+    "crank": (("joint", "anchor_below", "anchor_above", "angle"), ("free",)),
+    "tension": (("links", "points"), ("free",)),
+    "constant-force": (("links", "points"), ()),
+}
 ROWS: dict[str, type[MdhRow] | type[DhRow]] = {"mdh": MdhRow, "dh": DhRow}
 
 
@@ -163,7 +214,7 @@ def read_table(content: bytes, where: str) -> Robot:
 def _robot(raw: dict[str, Any]) -> Robot:
     table = _typed(raw, Table, "the robot")
     row_type = ROWS[table.convention]
-    rows = [_typed(row, row_type, _row_name(row, i)) for i, row in enumerate(table.joint)]
+    rows = [_typed(row, row_type, _row_name("joint", row, i)) for i, row in enumerate(table.joint)]
     connections: list[Connection] = []
     bodies: dict[str, Array | None] = {table.base: None}
     before = table.base
@@ -176,7 +227,7 @@ def _robot(raw: dict[str, Any]) -> Robot:
     base_rpy = [_angle(angle, "base_rpy") for angle in table.base_rpy]
     tree = assemble(table.name, bodies, connections, pose_from_rpy(table.base_xyz, base_rpy))
     names = [joint.name for joint in tree.joints]
-    return Robot(
+    robot = Robot(
         table.name,
         tree.links,
         tree.joints,
@@ -187,6 +238,52 @@ def _robot(raw: dict[str, Any]) -> Robot:
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
     )
+    springs = [_typed(row, SpringTable, _row_name("spring", row, i), SPRINGS) for i, row in enumerate(table.spring)]
+    return replace(robot, springs=tuple(_spring(robot, table) for table in springs))
+
+
+def with_springs(robot: Robot, tables: Sequence[SpringTable]) -> Robot:
+    """The robot with more springs, and the term `springs` among those it suggests: for URDF, which has no springs."""
+    if not tables:
+        return robot
+    terms = robot.terms
+    if terms is not None and "springs" not in terms:
+        terms = (*terms, "springs")
+    return replace(robot, springs=(*robot.springs, *(_spring(robot, table) for table in tables)), terms=terms)
+
+
+def _spring(robot: Robot, table: SpringTable) -> Spring:
+    what = f"spring '{table.name}' of kind '{table.kind}'"
+    needed, allowed = SPRINGS[table.kind]
+    given = [key for key in SpringTable.__struct_fields__ if getattr(table, key) is not None]
+    for key in given:
+        if key not in ("kind", "name", *needed, *allowed):
+            raise RobotError(f"{what}: {choices('key', key, ('name', *needed, *allowed))}")
+    if isinstance(table.free, str) and table.kind != "joint":
+        raise RobotError(f"{what}: free is a length in metres, not '{table.free}'.")
+    free = None if table.free is None else _angle(table.free, f"{what}, free")
+    if table.kind == "joint" and table.joint is not None:
+        return JointSpring(table.name, table.joint, free)
+    below, above = table.anchor_below, table.anchor_above
+    if table.joint is not None and below is not None and above is not None and table.angle is not None:
+        angle = _angle(table.angle, f"{what}, angle")
+        return CrankSpring(table.name, table.joint, below, above, angle, free)
+    if table.links is not None and table.points is not None:
+        first, second = (_anchor(robot, link, point) for link, point in zip(table.links, table.points, strict=True))
+        if table.kind == "tension":
+            return TensionSpring(table.name, (first, second), free)
+        return ConstantForceSpring(table.name, (first, second))
+    raise RobotError(f"{what} lacks {', '.join(key for key in needed if key not in given)}.")
+
+
+def _anchor(robot: Robot, link: str, point: Vector) -> Anchor:
+    """The point on the moving link that carries it; a name that nothing has is left for the robot to refuse."""
+    place = np.array(point, float)
+    carriers = {lump.name: (moving.name, lump.pose) for moving in robot.links for lump in moving.lumps}
+    if link in carriers:
+        name, pose = carriers[link]
+        return Anchor(name, pose.rotation @ place + pose.position)
+    return Anchor(robot.base if link == "base" and robot.link_index(link) == BASE else link, place)
 
 
 def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
@@ -206,12 +303,12 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
 # --- Checked values ---------------------------------------------------------------------------------------------------
 
 
-def _typed(raw: dict[str, Any], kind: type[T], what: str) -> T:
-    """`raw` as a Struct; a wrong key, type or number is named together with the keys that exist."""
+def _typed(raw: dict[str, Any], kind: type[T], what: str, kinds: Iterable[str] = DEGREES_OF_FREEDOM) -> T:
+    """`raw` as a Struct; a wrong key, type or number is named together with the keys and `kinds` that exist."""
     for given in raw:
         if given not in kind.__struct_fields__:
             raise RobotError(f"{what}: {choices('key', given, kind.__struct_fields__)}")
-    for key, valid in (("convention", ROWS), ("kind", DEGREES_OF_FREEDOM)):
+    for key, valid in (("convention", ROWS), ("kind", kinds)):
         if isinstance(raw.get(key), str) and raw[key] not in valid:
             raise RobotError(f"{what}: {choices(key, raw[key], valid)}")
     _refuse_infinite(raw, what)
@@ -234,8 +331,8 @@ def _refuse_infinite(value: Any, what: str) -> None:
         raise RobotError(f"{what}: {value} is not a finite number. Leave the key out where a value is unknown.")
 
 
-def _row_name(row: dict[str, Any], i: int) -> str:
-    return f"joint '{row['name']}'" if isinstance(row.get("name"), str) else f"joint number {i + 1}"
+def _row_name(what: str, row: dict[str, Any], i: int) -> str:
+    return f"{what} '{row['name']}'" if isinstance(row.get("name"), str) else f"{what} number {i + 1}"
 
 
 def _angle(value: Angle, what: str) -> float:

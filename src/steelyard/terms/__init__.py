@@ -18,8 +18,9 @@ from steelyard.terms.on_joints import OnJoints, on_joints
 from steelyard.terms.power_law import PowerLaw
 from steelyard.terms.ripple import Ripple
 from steelyard.terms.rotor import Rotor
+from steelyard.terms.springs import Springs
 from steelyard.terms.stribeck import Stribeck
-from steelyard.terms.term import LOAD, PAST, TIME, Entry, Motion, Term, uses
+from steelyard.terms.term import LOAD, PAST, TIME, Entry, Motion, Term, Width, uses
 
 __all__ = [
     "LOAD",
@@ -41,6 +42,7 @@ __all__ = [
     "PowerLaw",
     "Ripple",
     "Rotor",
+    "Springs",
     "Stribeck",
     "Term",
     "Viscous",
@@ -56,7 +58,7 @@ TERMS: dict[str, type[Term]] = {
     kind.name: kind
     for kind in (
         Rotor, Viscous, Coulomb, AsymmetricViscous, AsymmetricCoulomb, Offset, PowerLaw, Stribeck, LoadFriction, Dahl,
-        Ripple, Drift, Coupling, Compensator,
+        Ripple, Drift, Coupling, Compensator, Springs,
     )
 }  # fmt: skip
 # The papers' drive chain (P0 eq. 3).
@@ -66,8 +68,10 @@ GEAR_TERMS = ("power-law", "load", "dahl")
 
 
 def plain_terms(robot: Robot) -> tuple[str, ...]:
-    """The terms the robot file names, else the papers' drive chain."""
-    return DEFAULT_TERMS if robot.terms is None else robot.terms
+    """The terms the robot file names, else the papers' drive chain, and its springs if it has any."""
+    if robot.terms is not None:
+        return robot.terms
+    return (*DEFAULT_TERMS, Springs.name) if robot.springs else DEFAULT_TERMS
 
 
 def rich_terms(robot: Robot) -> tuple[str, ...]:
@@ -90,7 +94,7 @@ def named_term(
             raise ModelError(
                 f"Term '{name}': " + choices("option", option, known) if known else f"Term '{name}' has no options."
             )
-    if sign_width and "width" in known and kind is not Compensator:
+    if sign_width and issubclass(kind, Width):
         given.setdefault("width", sign_width)
     try:
         term = kind(**given)

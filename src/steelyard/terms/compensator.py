@@ -10,6 +10,7 @@ import numpy as np
 from steelyard.errors import ModelError
 from steelyard.parameters import Array, Column
 from steelyard.robot import GasCompensator, Robot
+from steelyard.terms.springs import crank, over_length
 from steelyard.terms.term import Entry, Motion
 
 
@@ -37,13 +38,12 @@ class Compensator:
 
 def compensator_torque(cylinder: GasCompensator, q: Array) -> Array:
     """Torque the motor must add, N·m, at joint positions q [rad]."""
-    far, near = cylinder.anchor_below, cylinder.anchor_above
-    delta = q + cylinder.angle
-    length = np.sqrt(far**2 + near**2 - 2.0 * far * near * np.cos(delta))
+    below, above = cylinder.anchor_below, cylinder.anchor_above
+    length, stretch = crank(below, above, q + cylinder.angle)
     area = 0.25 * np.pi * (cylinder.piston_diameter**2 - cylinder.rod_diameter**2)
-    volume = cylinder.gas_volume - (length - (far - near)) * area
+    volume = cylinder.gas_volume - (length - (below - above)) * area
     pressure = cylinder.compressibility * cylinder.gas_constant * cylinder.temperature * cylinder.gas_mass / volume
-    return far * near * np.sin(delta) / length * pressure * area
+    return over_length(stretch, length) * pressure * area
 
 
 def _cylinder(robot: Robot) -> GasCompensator:
