@@ -15,6 +15,7 @@ from steelyard.channels import (
     TIME_UNITS,
     VELOCITY_UNITS,
     ChannelMap,
+    Drives,
     Linear,
     Signal,
     resolve,
@@ -75,6 +76,50 @@ def test_currents_take_a_gain(unit: str) -> None:
     gain = [11.0, 12.0, -13.0]
     effort = resolve(channels(effort=signal("i", unit, gain=gain)), arm()).effort
     np.testing.assert_allclose(effort(RAW), SI[unit] * np.array(gain)[:, None] * RAW)
+
+
+def test_unknown_gains_count_as_one() -> None:
+    resolved = resolve(channels(effort=signal("i", "A", gain="unknown")), arm())
+    np.testing.assert_array_equal(resolved.effort(RAW), RAW)
+    assert resolved.drives == Drives(("A",) * 3, None, (1.0,) * 3, "joint", ("N.m/A",) * 3)
+
+
+def test_what_was_stated_of_the_drives_is_kept() -> None:
+    """Gains, ratios and sides as written, so that identified factors can be told in the same words."""
+    gains, ratios = [11.0, 12.0, -13.0], [100.0, 50.0, -80.0]
+    effort = Signal(["i1", "i2", "i3"], ["A", "mA", "raw"], "motor", ratio=ratios, gain=gains)
+    stated = resolve(channels(effort=effort), arm()).drives
+    assert stated.gain == (11.0, 12.0, -13.0)
+    assert stated.ratio == (100.0, 50.0, -80.0)
+    assert (stated.side, stated.gain_unit) == ("motor", ("N.m/A", "N.m/A", "N.m/raw"))
+    assert stated == resolve(channels(effort=effort), arm()).drives
+    assert stated != resolve(channels(effort=replace(effort, gain=11.0)), arm()).drives
+    # torques have a gain of one, and no unit for it
+    torque = resolve(channels(), arm()).drives
+    assert (torque.gain, torque.gain_unit, torque.side) == ((1.0, 1.0, 1.0), ("1", "1", "1"), "joint")
+
+
+def test_gains_of_a_slide_are_forces_at_the_joint_and_torques_at_the_motor() -> None:
+    log = ChannelMap("t", Signal(["q1", "q2"], ["m", "rad"]), Signal(["i1", "i2"], "A", gain="unknown"))
+    assert resolve(log, slider()).drives.gain_unit == ("N/A", "N.m/A")
+    motor = replace(log, effort=replace(log.effort, side="motor", ratio=[628.0, 100.0]))
+    assert resolve(motor, slider()).drives.gain_unit == ("N.m/A", "N.m/A")
+
+
+def test_unknown_gains_of_coupled_motors_stay_apart_from_gears_and_coupling() -> None:
+    effort = signal("i", "A", gain="unknown", side="motor", ratio=[100.0, 50.0, 80.0])
+    resolved = resolve(channels(effort=effort), coupled())
+    np.testing.assert_allclose(resolved.effort.matrix, coupled().motor_map.T @ np.diag([100.0, 50.0, 80.0]))
+    assert resolved.drives.gain is None
+    with pytest.raises(DataError, match=r'belongs to motors.* set side = "motor"'):
+        resolve(channels(effort=signal("i", "A", gain="unknown")), coupled())
+
+
+def test_unknown_is_the_only_word_for_gains() -> None:
+    with pytest.raises(DataError, match="numbers or the word \"unknown\", not 'auto'"):
+        resolve(channels(effort=signal("i", "A", gain="auto")), arm())
+    with pytest.raises(DataError, match="'gain' belongs to the effort channel"):
+        resolve(channels(q=signal("q", "rad", gain="unknown")), arm())
 
 
 @pytest.mark.parametrize("length", ["m", "mm"])

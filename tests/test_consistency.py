@@ -521,7 +521,7 @@ def saved_result(folder: Path, shift: float) -> Path:
     std = np.full(len(base), 0.01)
     values = base.map @ theta
     values[0] += shift * 0.01
-    score = Score(0.01, {"joint1": 0.01}, {"joint1": 0.1}, {"joint1": 100}, "all rows")
+    score = Score(0.01, {"joint1": 0.01}, {"joint1": 0.1}, {"joint1": 100}, "all rows", {"joint1": 10.0})
     result = Identification(
         robot="planar2r", estimator="wls", base=base, value=values, covariance=np.diag(std**2),
         covariance_classical=np.diag(std**2), clusters=12, condition=10.0, condition_scaled=3.0,

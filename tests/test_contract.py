@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.cli import app
 from steelyard.errors import SteelyardError
 from steelyard.estimators import ESTIMATORS, LS, WLS, Estimator, named_estimator
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
@@ -24,7 +25,8 @@ from steelyard.identify import identify
 from steelyard.information import Information
 from steelyard.model import Model
 from steelyard.observe import observe
-from steelyard.parameters import Array
+from steelyard.parameters import INERTIAL, Array, inertial_vector
+from steelyard.payload import Payload
 from steelyard.problem import Problem
 from steelyard.results import RESULT, document, read_result, text, write_folder
 from steelyard.robot import Robot
@@ -65,12 +67,46 @@ def noisy_problem(joints: int = 3) -> Problem:
     return Problem(model, runs, **FILTERS)
 
 
+# Some motors are strong, some are wired the other way round; a body of known weight tells.
+GAINS = (12.0, -0.4, 250.0, 3.0, -7.0, 0.02)
+WEIGHT = dict(
+    zip(INERTIAL, inertial_vector(3.0, np.array([0.15, -0.1, 0.2]), 0.02 * np.diag([1.0, 1.2, 1.4])), strict=True)
+)
+
+
+def suited(estimator: Estimator, problem: Problem) -> Problem:
+    """The problem; for an estimator of drive gains, with efforts as currents and a known weight in half of each run."""
+    if not finds_gains(estimator):
+        return problem
+    last = max(link.name for link in problem.model.robot.links)
+    model = replace(problem.model, payloads=[Payload("weight", last, known=WEIGHT)])
+    c, gains = model.robot.motor_map.T, np.array(GAINS[: model.robot.dof])[:, None]
+    runs = []
+    for run in problem.runs:
+        (piece,) = run.open()
+        half = piece.q.shape[1] // 2
+        for load, part in (("none", slice(half)), ("weight", slice(half, None))):
+            q, v, a, effort = (x[:, part] for x in piece[2:])
+            torque = effort + model.torque(q, v, a, model.layout.known, load=load)
+            current = c @ (np.linalg.solve(c, torque) / gains)
+            if not effort.any():  # as the log of a dead channel would be
+                current = effort
+            silent = np.ptp(piece.effort, axis=1) == 0.0
+            current[silent] = 0.0
+            runs.append(Samples.from_arrays(f"{run.name} {load}", run.joints, run.rate, q, v, a, current, load=load))
+    return replace(problem, model=model, runs=runs, motor_rows=True)
+
+
+def truth_in(problem: Problem, base: BaseParameters) -> Array:
+    return base.map @ truth_of(problem.model)
+
+
 def given_arrays(model: Model, q: Array, v: Array, a: Array, effort: Array | None = None) -> Samples:
     tau = model.torque(q, v, a, truth_of(model)) if effort is None else effort
     return Samples.from_arrays("run", model.robot.joint_names, 200.0, q, v, a, tau)
 
 
-def codes(findings: tuple[Finding, ...]) -> set[str]:
+def codes(findings: Sequence[Finding]) -> set[str]:
     return {finding.code for finding in findings}
 
 
@@ -91,28 +127,35 @@ def quiet(kind: str, filtered: bool) -> dict:
 def test_recovers_the_truth_without_noise(estimator: Estimator, kind: str, filtered: bool) -> None:
     if estimator.name == "ridge":
         pytest.skip("ridge pulls to zero whatever the noise")
-    model, base = made(kind)
-    result = identify(estimator=estimator, **quiet(kind, filtered))
-    truth = base.map @ truth_of(model)
-    assert np.max(np.abs(result.value - truth) / np.maximum(np.abs(truth), 1e-2)) < 1e-8
+    known = quiet(kind, filtered)
+    if finds_gains(estimator):
+        known = {"problem": suited(estimator, known["problem"])}
+    result = identify(estimator=estimator, **known)
+    truth = truth_in(known["problem"], result.base)
+    # tls puts parameters beside gains that are 1e4 times smaller, unscaled, as published
+    close = 1e-7 if estimator.name == "tls" else 1e-8
+    assert np.max(np.abs(result.value - truth) / np.maximum(np.abs(truth), 1e-2)) < close
+    if result.gains is not None:
+        np.testing.assert_allclose(result.gains.value, GAINS[: len(result.gains.joints)], rtol=1e-8)
     assert result.relative_error.total < 1e-10
-    assert not [finding for finding in result.findings if finding.severity != "info"]
+    assert codes([finding for finding in result.findings if finding.severity != "info"]) <= {"tls-scaling"}
 
 
 def unbiased(estimator: Estimator) -> None:
     """Skip for estimators that trade bias for variance on purpose: a prior pulls, a cancelled parameter is zero."""
-    if estimator.name not in ("ls", "wls", "huber"):
+    if estimator.name not in ("ls", "wls", "huber", "gains", "tls-mixed"):
         pytest.skip(f"{estimator.name} is biased on purpose; its own tests say by how much")
 
 
 def test_covers_what_the_nominal_model_does_not_know(estimator: Estimator) -> None:
     unbiased(estimator)
-    result = identify(noisy_problem(), estimator)
+    problem = suited(estimator, noisy_problem())
+    result = identify(problem, estimator)
     assert result.estimator == estimator.name
     assert result.nominal is not None
     assert result.relative_error.total < result.nominal.total
     low, high = result.interval(0.95)
-    truth = result.base.map @ truth_of(noisy_problem().model)
+    truth = truth_in(problem, result.base)
     assert np.mean((truth >= low) & (truth <= high)) > 0.8
     assert np.all(result.std > 0)
 
@@ -124,17 +167,17 @@ def bits(information: Information) -> list[bytes]:
     return [triangle.r.tobytes() for _, triangle in sorted(information.blocks.items())]
 
 
-def same(one: Estimate, other: Estimate) -> bool:
-    return all(
-        np.array_equal(getattr(one, f.name), getattr(other, f.name), equal_nan=True)
-        if f.name != "findings"
-        else one.findings == other.findings
-        for f in fields(Estimate)
-    )
+def same(one: object, other: object) -> bool:
+    """Equal to the bit, arrays with their NaN included."""
+    if is_dataclass(one):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    if isinstance(one, np.ndarray | float):
+        return np.array_equal(one, other, equal_nan=True)  # type: ignore[arg-type]
+    return one == other
 
 
 def test_is_deterministic_and_changes_nothing_it_was_given(estimator: Estimator) -> None:
-    problem = noisy_problem()
+    problem = suited(estimator, noisy_problem())
     base = base_parameters(problem.model)
     information = observe(problem)
     before, mapping = bits(information), base.map.copy()
@@ -157,7 +200,7 @@ def test_is_a_frozen_bag_of_options(estimator: Estimator) -> None:
 
 
 def test_shapes_of_an_estimate(estimator: Estimator) -> None:
-    problem = noisy_problem()
+    problem = suited(estimator, noisy_problem())
     base = base_parameters(problem.model)
     estimate = estimator.estimate(base, observe(problem))
     b = len(base)
@@ -174,6 +217,8 @@ def test_shapes_of_an_estimate(estimator: Estimator) -> None:
 def test_residuals_are_least_squares_residuals(estimator: Estimator) -> None:
     """The estimate is a minimum: moving any value makes the weighted sum of squares larger."""
     unbiased(estimator)
+    if finds_gains(estimator):
+        pytest.skip(f"{estimator.name} has gains too; its own tests compare it with a dense solver")
     problem = noisy_problem(2)
     information, base = observe(problem), base_parameters(problem.model)
     value = estimator.estimate(base, information).value
@@ -211,8 +256,10 @@ def told_in_order(robot: Robot, seed: int | None) -> Problem:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_is_equivariant_to_joint_order(estimator: Estimator, seed: int) -> None:
-    one = identify(told_in_order(forked(), None), estimator)
-    other = identify(told_in_order(forked(), seed), estimator)
+    if estimator.name == "tls":
+        pytest.skip("tls depends on which columns lead the base parameters; tls-scaling says so")
+    one = identify(suited(estimator, told_in_order(forked(), None)), estimator)
+    other = identify(suited(estimator, told_in_order(forked(), seed)), estimator)
     assert distance(one, other) < 1e-9
     if set(one.base.names) == set(other.base.names):
         std = dict(zip(other.base.names, other.std, strict=True))
@@ -265,7 +312,7 @@ POOR = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", POOR)
 def test_poor_data_gives_findings_or_a_clear_error(estimator: Estimator, kind: str, tmp_path: Path) -> None:
-    problem = poor(kind)
+    problem = suited(estimator, poor(kind))
     try:
         result = identify(problem, estimator)
     except SteelyardError as error:
@@ -292,14 +339,15 @@ def test_poor_data_gives_findings_or_a_clear_error(estimator: Estimator, kind: s
 
 def test_one_silent_effort_does_not_silence_the_others(estimator: Estimator) -> None:
     """A column of zeros for one joint's effort must not be given all the weight."""
-    result = identify(poor("one effort is silent"), estimator)
+    result = identify(suited(estimator, poor("one effort is silent")), estimator)
     assert result.relative_error.joints["joint1"] < (0.05 if estimator.name == "ridge" else 1e-6)
     assert "dead-effort" in codes(result.findings)
 
 
 def test_too_short_a_log_is_told(estimator: Estimator) -> None:
-    with pytest.raises(SteelyardError, match="too short a log"):
-        identify(poor("very short"), estimator)
+    told = "too short a log" + ("|not determined" if finds_gains(estimator) else "")
+    with pytest.raises(SteelyardError, match=told):
+        identify(suited(estimator, poor("very short")), estimator)
 
 
 # --- Disk -------------------------------------------------------------------------------------------------------------
@@ -310,6 +358,8 @@ def assert_equal_results(one: Identification, other: Identification) -> None:
         a, b = getattr(one, field.name), getattr(other, field.name)
         if isinstance(a, np.ndarray):
             np.testing.assert_array_equal(a, b)
+        elif is_dataclass(a) and field.name == "gains":
+            assert same(a, b)
         elif field.name == "base":
             assert (a.names, a.zero, a.units, a.expressions) == (b.names, b.zero, b.units, b.expressions)
             np.testing.assert_array_equal(a.map, b.map)
@@ -318,9 +368,10 @@ def assert_equal_results(one: Identification, other: Identification) -> None:
 
 
 def test_the_result_comes_back_from_disk_bit_by_bit(estimator: Estimator, tmp_path: Path) -> None:
-    model = noisy_problem().model
-    held_out = Problem(model, [samples_of(model, 2000, seed=9, noise=0.5, name="other")], rest=[0.05] * 3)
-    result = identify(noisy_problem(), estimator, held_out=held_out)
+    problem = suited(estimator, noisy_problem())
+    other = Problem(noisy_problem().model, [samples_of(noisy_problem().model, 2000, seed=9, noise=0.5, name="other")])
+    held_out = replace(suited(estimator, other), rest=[0.05] * 3)
+    result = identify(problem, estimator, held_out=held_out)
     write_folder(tmp_path / "run", {RESULT: text(document(result))})
     assert_equal_results(result, read_result(tmp_path / "run"))
     assert_equal_results(result, read_result(tmp_path / "run" / RESULT))
@@ -358,8 +409,9 @@ def test_error_bars_cover_coloured_noise(estimator: Estimator) -> None:
     unbiased(estimator)
     robust, classical = [], []
     for problem, information in experiments():
-        result = identify(problem, estimator, information)
-        truth = result.base.map @ truth_of(problem.model)
+        problem = suited(estimator, problem)
+        result = identify(problem, estimator, None if finds_gains(estimator) else information)
+        truth = truth_in(problem, result.base)
         low, high = result.interval(0.95)
         robust.append((truth >= low) & (truth <= high))
         classical.append(np.abs(truth - result.value) <= 1.96 * result.std_classical)

@@ -25,6 +25,7 @@ from steelyard.formats.tables import DhRow, MdhRow, Table
 from steelyard.project import (
     ChannelsSpec,
     EstimatorSpec,
+    PayloadSpec,
     PrepareSpec,
     ProjectSpec,
     RunSpec,
@@ -59,6 +60,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "### [channels] time": TimeSpec,
     "### [channels] q, v, effort": SignalSpec,
     "## [[run]]": RunSpec,
+    "## [[payload]]": PayloadSpec,
 }
 
 

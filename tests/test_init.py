@@ -623,12 +623,14 @@ def test_the_project_is_written_explained_and_identified(workplace: Path, steely
 def test_commented_keys_are_valid_and_the_defaults(workplace: Path, steelyard: Run) -> None:
     assert steelyard("init", "pendulum.toml", "logs/monday.csv").code == 0
     text = (workplace / "project.toml").read_text("utf-8")
-    before = read_project(workplace / "project.toml").spec
+    before = read_project(workplace / "project.toml")
     keys = "terms|estimator|cutoff_hz|lowpass_hz|derivatives|delay|missing|side|sign|offset|role|load"
     shown, count = re.subn(rf"^# (({keys}) = )", r"\1", text, flags=re.MULTILINE)
     assert count == 7 + 3 * 2 + 1 + 2
     (workplace / "project.toml").write_text(shown, "utf-8")
-    assert read_project(workplace / "project.toml").spec == before
+    after = read_project(workplace / "project.toml")
+    assert after.estimator() == before.estimator()
+    assert after.spec == before.with_estimator("wls").spec
     # these have no default of their own, but are keys
     every = re.sub(r"^# ((gravity|rate_hz|rest|seconds) = )", r"\1", text, flags=re.MULTILINE)
     (workplace / "project.toml").write_text(every, "utf-8")
@@ -666,7 +668,11 @@ def test_a_missing_gain_is_left_blank_and_fails_loudly(workplace: Path, steelyar
     told = steelyard("init", "pendulum.toml", "log.csv", "--json")
     assert told.code == 2
     assert [(one["code"], one["where"]) for one in told.document["questions"]] == [("fill-in", "effort.gain")]
-    assert "FILL IN" in (workplace / "project.toml").read_text("utf-8")
+    text = (workplace / "project.toml").read_text("utf-8")
+    assert "FILL IN" in text
+    # what would make it unnecessary, and what that needs
+    assert 'or gain = "unknown" to identify them too, with a [[payload]] of known mass' in text
+    assert 'gain = "unknown"' in told.document["questions"][0]["fix"]
     told = steelyard("identify", "project.toml")
     assert told.code == 2
     assert "gain lists 0 entries for the 2 joints" in told.err

@@ -6,7 +6,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
 from steelyard.delays import Delays, estimate_delays
 from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, MAP, WLS, Essential, Huber, Ridge
+from steelyard.estimators import LS, MAP, TLS, WLS, Essential, Gains, Huber, Ridge, TLSMixed
 from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
@@ -18,6 +18,7 @@ from steelyard.load import with_load
 from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import Column
+from steelyard.payload import Payload
 from steelyard.prediction import predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
@@ -44,16 +45,19 @@ from steelyard.terms import (
     PowerLaw,
     Ripple,
     Rotor,
+    Springs,
     Stribeck,
     Term,
     Viscous,
 )
 from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
+from steelyard.weigh import PayloadResult, weigh_payload
 
 __all__ = [
     "LS",
     "MAP",
+    "TLS",
     "WLS",
     "AsymmetricCoulomb",
     "AsymmetricViscous",
@@ -72,6 +76,7 @@ __all__ = [
     "Essential",
     "Finding",
     "Fourier",
+    "Gains",
     "Huber",
     "Identification",
     "Information",
@@ -80,6 +85,8 @@ __all__ = [
     "Motion",
     "Offset",
     "OnJoints",
+    "Payload",
+    "PayloadResult",
     "PowerLaw",
     "Preparation",
     "Problem",
@@ -92,8 +99,10 @@ __all__ = [
     "Samples",
     "Selection",
     "Signal",
+    "Springs",
     "SteelyardError",
     "Stribeck",
+    "TLSMixed",
     "Term",
     "TrapezoidalAcceleration",
     "Validation",
@@ -118,5 +127,6 @@ __all__ = [
     "run",
     "select",
     "validate",
+    "weigh_payload",
     "with_load",
 ]

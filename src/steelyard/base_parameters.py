@@ -84,6 +84,15 @@ class BaseParameters:
     def names(self) -> tuple[str, ...]:
         return tuple(self.layout.names[k] for k in self.kept)
 
+    def theta(self, value: Array) -> Array:
+        """A standard vector (C,) with these base values (b,): on the kept columns, what is known, and zero elsewhere.
+
+        It predicts torque exactly as the base parameters do; it is not meant to be physical.
+        """
+        out = self.layout.known.copy()
+        out[list(self.kept)] = np.nan_to_num(value)
+        return out
+
     @cached_property
     def units(self) -> tuple[str, ...]:
         return tuple(self.layout.units[k] for k in self.kept)
@@ -117,10 +126,11 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
     """Structural base parameters from random states within the limits.
 
     Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
-    columns by symbol (`off`) or by full name (`joint3.Fc`).
+    columns by symbol (`off`) or by full name (`joint3.Fc`); what is known beforehand is left out too. With payloads the
+    states are those of robots with and without them, whose links are the same (P2 eq. 10).
     """
     layout = model.layout
-    left_out = {k for k, c in enumerate(layout.columns) if c.symbol in without or c.name in without}
+    left_out = {k for k, c in enumerate(layout.columns) if c.known or c.symbol in without or c.name in without}
     count = max(64, 6 * len(layout) // model.robot.dof)
     stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
     if not np.all(np.isfinite(stacked)):

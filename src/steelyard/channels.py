@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
@@ -27,13 +27,17 @@ VELOCITY_UNITS = {
     "rev/s": ("rotary", _TURN), "rpm": ("rotary", _TURN / 60.0),
     "m/s": ("linear", 1.0), "mm/s": ("linear", 1e-3),
 }  # fmt: skip
-# "needs gain": the number is no effort until it is multiplied by `gain` [N.m or N per unit]
+# "needs gain": the number is no effort until it is multiplied by `gain` [N.m or N per unit of `GAIN_PER`]
 EFFORT_UNITS = {
     "N.m": ("rotary", 1.0), "Nm": ("rotary", 1.0), "mN.m": ("rotary", 1e-3), "kN.m": ("rotary", 1e3),
     "N": ("linear", 1.0), "kN": ("linear", 1e3),
     "A": ("needs gain", 1.0), "mA": ("needs gain", 1e-3), "raw": ("needs gain", 1.0),
 }  # fmt: skip
 SIDES = ("joint", "motor")
+# The word for gains that are to be identified.
+UNKNOWN = "unknown"
+# What a gain is told per: milliamperes are made amperes first.
+GAIN_PER = {"A": "A", "mA": "A", "raw": "raw"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class Signal:
     """One kind of signal for all joints, as the user states it.
 
     `columns`, `unit`, `sign`, `ratio`, `gain` and `offset` are one value, a list in the robot's joint order, or a table
-    by joint name. `ratio` is motor turns per joint turn (with side = "motor"); `gain` is N.m or N per unit of current;
-    `offset` is added to positions after conversion [rad | m].
+    by joint name. `ratio` is motor turns per joint turn (with side = "motor"); `gain` is N.m or N per unit of current,
+    or the word "unknown" for all joints, where it is to be identified and 1 stands for it; `offset` is added to
+    positions after conversion [rad | m].
     """
 
     columns: Sequence[str] | Mapping[str, str]
@@ -50,8 +55,25 @@ class Signal:
     side: str = "joint"
     sign: PerJoint[float] = 1.0
     ratio: PerJoint[float] | None = None
-    gain: PerJoint[float] | None = None
+    gain: PerJoint[float] | Literal["unknown"] | None = None
     offset: PerJoint[float] = 0.0
+
+
+@dataclass(frozen=True)
+class Drives:
+    """What was stated between the logged efforts and the joints, motor by motor in joint order.
+
+    The torque of motor k on the joint's side is sign_k · ratio_k · gain_k times what was logged in `unit`_k. An
+    identified factor corrects the gain alone: gears, signs and couplings are known apart from it. `gain` is None where
+    it was called unknown and 1 was used; `ratio` is 1 for signals of the joint side. `gain_unit` is what `gain` is
+    told in: "N.m/A", "N/raw", or "1" for efforts logged as such.
+    """
+
+    unit: tuple[str, ...]
+    gain: tuple[float, ...] | None
+    ratio: tuple[float, ...]
+    side: str
+    gain_unit: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -91,6 +113,7 @@ class ResolvedChannels:
     q: Linear
     effort: Linear
     v: Linear | None
+    drives: Drives
 
     def places(self, signal: Linear) -> list[int]:
         """Rows of a signal's columns among the values that are read (all `columns` but the clock)."""
@@ -101,6 +124,14 @@ class ResolvedChannels:
         """Every column to be read once, the clock first."""
         named = (self.time, *self.q.columns, *(self.v.columns if self.v else ()), *self.effort.columns)
         return tuple(dict.fromkeys(named))
+
+
+def gains_needed(estimator: str) -> str:
+    """What to say where gains are called unknown and the estimator does not find gains."""
+    return (
+        f"gain = \"{UNKNOWN}\" needs an estimator that finds gains, not '{estimator}': 'gains', 'tls-mixed' or 'tls', "
+        "and a run that carries a payload of known mass. Else state 'gain'."
+    )
 
 
 def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
@@ -131,15 +162,44 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     if _values("effort", "offset", effort.offset, robot).any():
         raise DataError("Channel 'effort': 'offset' only acts on positions; use the term 'offset' to identify one.")
     factor = _factors("effort", effort, EFFORT_UNITS, robot) * _values("effort", "sign", effort.sign, robot)
-    if effort.gain is not None:
-        factor = factor * _values("effort", "gain", effort.gain, robot)
+    drives = _drives(effort, robot)
+    if drives.gain is not None:
+        factor = factor * np.array(drives.gain)
     matrix = np.diag(factor)
-    if _is_motor_side("effort", effort):
-        matrix = coupling.T @ np.diag(factor * _ratio("effort", effort, robot))
+    if drives.side == "motor":
+        matrix = coupling.T @ np.diag(factor * np.array(drives.ratio))
     torque = Linear(_columns("effort", effort, robot), matrix, np.zeros(robot.dof))
     assert motion[0] is not None
     _check_shared(channels.time, motion[0], torque, motion[1])
-    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], motion[0], torque, motion[1])
+    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], motion[0], torque, motion[1], drives)
+
+
+def _drives(effort: Signal, robot: Robot) -> Drives:
+    at_motor = _is_motor_side("effort", effort)
+    gain = effort.gain
+    if isinstance(gain, str):
+        if gain != UNKNOWN:
+            raise DataError(f"Channel 'effort': gain must be numbers or the word \"{UNKNOWN}\", not '{gain}'.")
+        if robot.coupled and not at_motor:
+            raise DataError(
+                f"Channel 'effort': gain = \"{UNKNOWN}\" belongs to motors, and motors of '{robot.name}' turn with "
+                "several joints: set side = \"motor\" and 'ratio', motor turns per joint turn."
+            )
+        stated = None
+    else:
+        stated = np.ones(robot.dof) if gain is None else _values("effort", "gain", gain, robot)
+    units = _spread("effort", "unit", effort.unit, robot)
+    # a motor turns, whatever it moves
+    efforts = ("N" if joint.is_prismatic and not at_motor else "N.m" for joint in robot.joints)
+    return Drives(
+        tuple(units),
+        None if stated is None else tuple(stated.tolist()),
+        tuple(_ratio("effort", effort, robot).tolist()) if at_motor else (1.0,) * robot.dof,
+        effort.side,
+        tuple(
+            f"{told}/{GAIN_PER[unit]}" if unit in GAIN_PER else "1" for told, unit in zip(efforts, units, strict=True)
+        ),
+    )
 
 
 def _check_shared(time: str, *signals: Linear | None) -> None:
@@ -194,7 +254,8 @@ def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], ro
         moves = "linear" if joint.is_prismatic else "rotary"
         if kind == "needs gain" and signal.gain is None:
             raise DataError(
-                f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {unit}) to become an effort."
+                f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {GAIN_PER[unit]}) to become an effort; "
+                f'gain = "{UNKNOWN}" identifies it, from runs with and without a payload of known mass.'
             )
         # a motor that drives a slide turns: its side may be rotary
         if kind in ("linear", "rotary") and kind != moves and signal.side != "motor":

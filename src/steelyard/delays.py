@@ -130,6 +130,7 @@ def estimate_delays(
         raise EstimationError("Delays are estimated from efforts as they were logged: observe without a delay.")
     if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
+    information = information.without_known()
     fit = _Fit(information, base_parameters(problem.model), _Copies.at(shifts), np.ones(len(information.joints)))
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
@@ -165,9 +166,12 @@ def at_delays(information: Information, shifts: Sequence[float], seconds: Sequen
     blocks = {}
     for key, triangle in information.blocks.items():
         width = len(information.columns[key.joint])
-        y = copies.sorted(triangle.r[:, width:]) @ copies.spline(seconds[key.joint])
-        blocks[key] = Triangle.of(np.column_stack([triangle.r[:, :width], y]), triangle.rows)
-    return replace(information, responses=information.responses[:1], blocks=blocks)
+        efforts = width + len(copies.order)
+        y = copies.sorted(triangle.r[:, width:efforts]) @ copies.spline(seconds[key.joint])
+        rows = np.column_stack([triangle.r[:, :width], y, triangle.r[:, efforts:]])
+        blocks[key] = Triangle.of(rows, triangle.rows)
+    responses = (information.responses[0], *information.responses[len(copies.order) :])
+    return replace(information, responses=responses, blocks=blocks)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from steelyard.base_parameters import BaseParameters
+from steelyard.channels import Drives
+from steelyard.estimators.estimator import Hanging
 from steelyard.findings import Finding
 from steelyard.parameters import Array
 from steelyard.scores import Score
@@ -29,12 +31,72 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class DriveGains:
+    """Drive gains, motor by motor in joint order: the torque of a motor is `factor` (n,) times its stated effort.
+
+    `drives` says what was stated; None where efforts came without a channel map. Covariances (n + b, n + b) are those
+    of (factor, base parameters) together; `bootstrap` (n + b,) are standard deviations over resampled blocks of time.
+    """
+
+    joints: tuple[str, ...]
+    factor: Array
+    drives: Drives | None
+    covariance: Array
+    covariance_classical: Array
+    bootstrap: Array
+    hangs: tuple[Hanging, ...] = ()
+
+    @property
+    def stated(self) -> Array:
+        """The gains that were stated, (n,): the maker's; NaN where they were called unknown."""
+        known = self.drives is not None and self.drives.gain is not None
+        return np.array(self.drives.gain) if known and self.drives else np.full(len(self.joints), np.nan)
+
+    @property
+    def value(self) -> Array:
+        """Identified gains as a channel map states them, (n,) [`units`]."""
+        return self.factor * self._scale
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("1",) * len(self.joints) if self.drives is None else self.drives.gain_unit
+
+    @property
+    def joint_side(self) -> Array:
+        """g = N·Gi·Kt (n,): seen from the joint, gear ratio included (P2 eq. 6)."""
+        return self.value if self.drives is None else self.value * np.array(self.drives.ratio)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation by leave-one-block-out (CR3), (n,)."""
+        return np.abs(self._scale) * np.sqrt(np.diagonal(self.covariance)[: len(self.joints)])
+
+    @property
+    def std_classical(self) -> Array:
+        return np.abs(self._scale) * np.sqrt(np.diagonal(self.covariance_classical)[: len(self.joints)])
+
+    @property
+    def std_bootstrap(self) -> Array:
+        return np.abs(self._scale) * self.bootstrap[: len(self.joints)]
+
+    @property
+    def error(self) -> Array:
+        """|e|, how far the identified gains are from the stated ones, relative to these (P2 Table III), (n,)."""
+        return np.abs(self.value / self.stated - 1.0)
+
+    @property
+    def _scale(self) -> Array:
+        return np.where(np.isfinite(self.stated), self.stated, 1.0)
+
+
+@dataclass(frozen=True)
 class Identification:
     """Base parameters with error bars, the score beside that of the nominal model, and where it all came from.
 
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
     parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value.
-    `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`).
+    `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`). `gains` are
+    the drive gains where they were identified too.
     """
 
     robot: str
@@ -56,6 +118,7 @@ class Identification:
     standard: Array | None = None
     standard_rule: str = ""
     carried: Array | None = None
+    gains: DriveGains | None = None
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -83,13 +146,8 @@ class Identification:
 
     @property
     def theta(self) -> Array:
-        """A standard vector (C,) with these base parameters: their values on the kept columns, zero elsewhere.
-
-        It predicts torque exactly as the base parameters do; it is not meant to be physical.
-        """
-        out = np.zeros(len(self.base.layout))
-        out[list(self.base.kept)] = np.nan_to_num(self.value)
-        return out
+        """A standard vector (C,) with these base parameters, see `BaseParameters.theta`."""
+        return self.base.theta(self.value)
 
     def strong_correlations(self, above: float = 0.95) -> tuple[tuple[str, str, float], ...]:
         """Pairs of parameters the data can hardly tell apart, by the classical covariance, strongest first."""

@@ -9,17 +9,19 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from steelyard.base_parameters import BaseParameters, base_parameters
-from steelyard.errors import DataError
+from steelyard.channels import gains_needed
+from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import WLS, Estimate, Estimator
+from steelyard.estimators.estimator import estimated, finds_gains, in_torques
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.findings import Finding
-from steelyard.identification import Identification, RunRecord
+from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.information import Information
-from steelyard.load import with_load
 from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
 from steelyard.prior import Widths, column_widths
 from steelyard.problem import Problem, overlap
+from steelyard.scale import with_load_to_scale
 from steelyard.scores import score
 from steelyard.standard import closest, closest_on_essential, minimum_norm
 from steelyard.threads import single_threaded
@@ -38,23 +40,24 @@ def identify(
     `held_out` holds other runs of the same model, which are only scored.
     """
     estimator = estimator or WLS()
+    if problem.drives is not None and problem.drives.gain is None and not finds_gains(estimator):
+        raise EstimationError(gains_needed(estimator.name))
     for run in held_out.runs if held_out else ():
         for fitted in problem.runs:
             if overlap(run, fitted):
                 raise DataError(f"Run '{run.name}' is not unseen: it is the data of the fitted run '{fitted.name}'.")
     if information is None:
-        problem = with_load(problem, progress)
+        problem = with_load_to_scale(problem, estimator, progress)
         information = observe(problem, progress=progress)
     base = base_parameters(problem.model)
-    estimate = estimator.estimate(base, information)
+    estimate = estimated(estimator, base, information)
 
-    theta = np.zeros(len(base.layout))
-    theta[list(base.kept)] = np.nan_to_num(estimate.value)
-    nominal = base.layout.nominal
-    other = None
+    theta, nominal = base.theta(estimate.value), base.layout.nominal
+    torques, other = in_torques(information, estimate), None
     if held_out is not None:
-        other = observe(replace(held_out, model=problem.model, delay=problem.delay), progress=progress)
-    standard, rule = _standard(base, estimate, information)
+        same = replace(held_out, model=problem.model, delay=problem.delay, motor_rows=problem.motor_rows)
+        other = in_torques(observe(same, progress=progress), estimate)
+    standard, rule = _standard(base, estimate, torques)
     result = Identification(
         robot=problem.model.robot.name,
         estimator=estimator.name,
@@ -66,8 +69,8 @@ def identify(
         clusters=estimate.clusters,
         condition=estimate.condition,
         condition_scaled=estimate.condition_scaled,
-        relative_error=score(information, theta, problem.mask),
-        nominal=None if nominal is None else score(information, nominal, problem.mask),
+        relative_error=score(torques, theta, problem.mask),
+        nominal=None if nominal is None else score(torques, nominal, problem.mask),
         unseen=None if other is None else score(other, theta, problem.mask),
         unseen_nominal=None if other is None or nominal is None else score(other, nominal, problem.mask),
         runs=tuple(
@@ -78,10 +81,26 @@ def identify(
         standard=standard,
         standard_rule=rule,
         carried=problem.model.carried,
+        gains=_gains(problem, estimate),
         findings=problem.findings + _empty_runs(problem, information) + estimate.findings,
         versions=_versions(),
     )
     return _with_doubts(result)
+
+
+def _gains(problem: Problem, estimate: Estimate) -> DriveGains | None:
+    found = estimate.gains
+    if found is None:
+        return None
+    return DriveGains(
+        problem.model.robot.joint_names,
+        found.factor,
+        problem.drives,
+        found.covariance,
+        found.covariance_classical,
+        found.bootstrap,
+        found.hangs,
+    )
 
 
 def _empty_runs(problem: Problem, information: Information) -> tuple[Finding, ...]:
@@ -108,6 +127,7 @@ def _standard(base: BaseParameters, estimate: Estimate, information: Information
         return minimum_norm(base, estimate.value), "smallest norm (P0 eq. 26): the robot file has no nominal inertias"
     if estimate.cancelled.any():
         essential = [name for name, gone in zip(base.names, estimate.cancelled, strict=True) if not gone]
+        information = information.without_known()
         weights = 1.0 / joint_deviations(information, base)
         found = closest_on_essential(information, base, essential, nominal, weights)
         return found, "nominal values, corrected on the essential columns (P0 eq. 32)"

@@ -15,6 +15,8 @@ from steelyard.parameters import Array, Layout
 
 # Beyond this many blocks a run, neighbours merge: memory stays flat however long the log is.
 MOST_BLOCKS = 128
+# The response that holds the torque of what is known beforehand.
+KNOWN = "known"
 
 
 class BlockKey(NamedTuple):
@@ -56,7 +58,9 @@ class Information:
     """A mergeable square-root information matrix: one triangle for every (run, load case, time block, joint).
 
     Triangles hold the standard columns that reach the joint (`columns[j]`, indices into the layout), then one column a
-    response. `a + b` is the union of keyed blocks; equal keys are stacked and made triangular again.
+    response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the torque
+    of these, whose columns are left out. `a + b` is the union of keyed blocks; equal keys are stacked and made
+    triangular again.
     """
 
     layout: Layout
@@ -105,6 +109,31 @@ class Information:
             responses = range(len(self.columns[key.joint]), triangle.r.shape[1])
             blocks[key] = Triangle.of(triangle.r[:, [*kept[key.joint], *responses]], triangle.rows)
         return replace(self, layout=layout, columns=columns, blocks=blocks)
+
+    def known(self, r: Array) -> Array:
+        """The torque of what is known beforehand, in the rows r of a triangle."""
+        return r[:, -1] if KNOWN in self.responses else np.zeros(len(r))
+
+    def without_known(self) -> Information:
+        """What is left to explain: the torque of what is known taken off every effort."""
+        if KNOWN not in self.responses:
+            return self
+        blocks = {}
+        for key, triangle in self.blocks.items():
+            r = triangle.r[:, :-1].copy()
+            r[:, len(self.columns[key.joint]) :] -= triangle.r[:, -1:]
+            blocks[key] = Triangle.of(r, triangle.rows)
+        return replace(self, responses=self.responses[:-1], blocks=blocks)
+
+    def scaled(self, factor: Array) -> Information:
+        """The same with every effort of joint j times factor_j (n,): efforts turned into torques by drive gains."""
+        blocks = {}
+        efforts = len([name for name in self.responses if name != KNOWN])
+        for key, triangle in self.blocks.items():
+            r, own = triangle.r.copy(), len(self.columns[key.joint])
+            r[:, own : own + efforts] *= factor[key.joint]
+            blocks[key] = Triangle.of(r, triangle.rows)
+        return replace(self, blocks=blocks)
 
     @cached_property
     def times(self) -> tuple[tuple[str, str, int], ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.base_parameters import base_parameters
 from steelyard.estimators import WLS
+from steelyard.estimators.estimator import estimated
 from steelyard.information import Information
 from steelyard.model import Model
 from steelyard.observe import Progress, observe
@@ -21,8 +22,8 @@ from steelyard.terms import LOAD, uses
 def without_load(problem: Problem) -> Problem:
     """The same problem without the terms that ask what the gears carry."""
     model = problem.model
-    plain = Model(model.robot, [term for term in model.terms if LOAD not in uses(term)])
-    return replace(problem, model=plain)
+    plain = [term for term in model.terms if LOAD not in uses(term)]
+    return replace(problem, model=Model(model.robot, plain, payloads=model.payloads))
 
 
 def carried_links(model: Model, information: Information) -> Array:
@@ -31,7 +32,7 @@ def carried_links(model: Model, information: Information) -> Array:
     They reproduce its base parameters with the smallest norm (P0 eq. 26): τ_rigid depends on base parameters alone.
     """
     base = base_parameters(model)
-    estimate = WLS().estimate(base, information)
+    estimate = estimated(WLS(), base, information)
     return minimum_norm(base, np.nan_to_num(estimate.value))[model.inertial_index]
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import ModelError
+from steelyard.errors import ModelError, choices
 from steelyard.kernels import dynamics
 from steelyard.kernels.regressor import regressor as regressor_kernel
 from steelyard.parameters import Array, Column, Layout, inertial_columns
+from steelyard.payload import UNLOADED, Payload
 from steelyard.robot import Robot
 from steelyard.terms import LOAD, PAST, TIME, Motion, Term, uses
 from steelyard.terms.compensator import compensator_torque
+from steelyard.terms.springs import nominal_spring_torque
 
 # Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
 # are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
@@ -40,14 +42,20 @@ class Model:
     last axis everywhere: q, v, a and τ are (n, N), consecutive samples where a term has a memory.
 
     `carried` (n, 10) are the inertial parameters behind τ_rigid of load friction; None takes the robot's nominal ones.
+
+    A payload adds ten columns after the robot's. It moves with its link, so in the runs that carry it its columns are
+    those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. Where a `load` is
+    asked for, it is the load case of the run, "none" without a payload.
     """
 
     robot: Robot
     terms: Sequence[Term] = field(default_factory=tuple)
     carried: Array | None = None
+    payloads: Sequence[Payload] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(self.terms))
+        object.__setattr__(self, "payloads", tuple(self._on_a_link(payload) for payload in self.payloads))
         names = [term.name for term in self.terms]
         for term in self.terms:
             for needed in getattr(term, "needs", ()):
@@ -63,9 +71,18 @@ class Model:
         if self.carried is not None and self.carried.shape != (self.robot.dof, 10):
             raise ModelError(f"carried must be ({self.robot.dof}, 10), one row a link, not {self.carried.shape}.")
 
+    def _on_a_link(self, payload: Payload) -> Payload:
+        names = [link.name for link in self.robot.links]
+        if payload.link and payload.link not in names:
+            raise ModelError(f"Payload '{payload.name}': " + choices("link", payload.link, names))
+        return payload if payload.link else replace(payload, link=names[-1])
+
     @cached_property
     def layout(self) -> Layout:
-        """Columns joint by joint in the papers' order: ten inertial ones of its link, then its terms (P0 eq. 3)."""
+        """Columns joint by joint in the papers' order: ten inertial ones of its link, then its terms (P0 eq. 3).
+
+        Terms that belong to no joint follow, payloads come last.
+        """
         offered: dict[str, Column] = {}
         for term in self.terms:
             for entry in term.entries(self.robot):
@@ -75,7 +92,38 @@ class Model:
             columns += inertial_columns(link.name, link.inertia)
             columns += [c for c in offered.values() if c.owner == joint.name]
         columns += [c for c in offered.values() if c.owner not in self.robot.joint_names]
+        columns += [c for payload in self.payloads for c in payload.columns]
         return Layout(tuple(columns))
+
+    @property
+    def own_columns(self) -> int:
+        """How many columns are the robot's own; the payloads' follow."""
+        return len(self.layout) - 10 * len(self.payloads)
+
+    @cached_property
+    def loads(self) -> dict[str, tuple[Payload, NDArray[np.int64], NDArray[np.int64]]]:
+        """By load case: the payload, its ten columns, and the ten columns of the link that carries it."""
+        links = {link.name: index for link, index in zip(self.robot.links, self.inertial_index, strict=True)}
+        return {
+            payload.name: (
+                payload,
+                np.array([self.layout.index(c.name) for c in payload.columns]),
+                links[payload.link],
+            )
+            for payload in self.payloads
+        }
+
+    def bearing(self, theta: Array, load: str) -> Array:
+        """theta (C,) with the payload of a load case made part of the link that carries it.
+
+        The robot's own columns then give the torque of a loaded run.
+        """
+        if load not in self.loads:
+            return theta
+        payload, own, link = self.loads[load]
+        out = theta.copy()
+        out[link] += payload.on_link @ theta[own]
+        return out
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -163,21 +211,29 @@ class Model:
             return self._nominal_links
         return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (self.robot.dof, 1))
 
-    def load(self, motion: Motion) -> Array:
-        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, and the compensator."""
+    def load(self, motion: Motion, load: str = UNLOADED) -> Array:
+        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
+        payload, the compensator and the nominal springs."""
         tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.mechanism, self._load_links, *motion[:3], tau)
+        links = self._load_links
+        if load in self.loads:
+            theta = self.layout.known.copy()
+            theta[self.inertial_index] = links
+            links = self.bearing(theta, load)[self.inertial_index]
+        dynamics.inverse_dynamics(*self.mechanism, links, *motion[:3], tau)
         cylinder = self.robot.compensator
         if cylinder is not None:
             row = self.robot.joint_index(cylinder.joint)
             tau[row] += compensator_torque(cylinder, motion.q[row])
+        if self.robot.springs:
+            tau += nominal_spring_torque(self.robot, motion.q)
         return tau
 
-    def fill(self, motion: Motion, tile: Array) -> None:
-        """The non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
+    def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> None:
+        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
         regressor_kernel(*self.mechanism, *motion[:3], self._slots, tile)
         if LOAD in self.uses:
-            motion = motion._replace(load=self.load(motion))
+            motion = motion._replace(load=self.load(motion, load))
         for term, target, blank in self._term_targets:
             values = term.fill(self.robot, motion)
             if blank is None:
@@ -186,16 +242,19 @@ class Model:
                 tile[blank] = 0.0
                 tile[target] += values
 
-    def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None) -> Array:
+    def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None, load: str = UNLOADED) -> Array:
         """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
 
         t (N,) [s] is needed only where a term uses the time.
         """
         motion = self._motion(q, v, a, t)
         tile = np.empty((len(self.places), motion.q.shape[1]))
-        self.fill(motion, tile)
+        self.fill(motion, tile, load)
         out = np.zeros((self.robot.dof, len(self.layout), motion.q.shape[1]))
         out[self.places[:, 0], self.places[:, 1]] = tile
+        if load in self.loads:
+            payload, own, link = self.loads[load]
+            out[:, own] = np.einsum("jks,kp->jps", out[:, link], payload.on_link)
         return out
 
     def torque(
@@ -206,15 +265,16 @@ class Model:
         theta: Array,
         t: Array | None = None,
         past: dict[str, Any] | None = None,
+        load: str = UNLOADED,
     ) -> Array:
         """Inverse dynamics τ (n, N) with standard parameters theta (C,).
 
         t (N,) [s] is needed only where a term uses the time; `past` carries memories on from one call to the next.
         """
-        motion, theta = self._motion(q, v, a, t, past), self._checked(theta)
+        motion, theta = self._motion(q, v, a, t, past), self.bearing(self._checked(theta), load)
         tau = np.empty_like(motion.q)
         dynamics.inverse_dynamics(*self.mechanism, theta[self.inertial_index], *motion[:3], tau)
-        return tau + self._term_torque(motion, theta)
+        return tau + self._term_torque(motion, theta, load)
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
@@ -253,7 +313,10 @@ class Model:
         return np.sqrt(np.mean(w**2, axis=2)) > ZERO
 
     def random_regressor(self, rng: np.random.Generator, count: int) -> Array:
-        """W (n, C, count) at random states within the joint limits (±π or ±1 m where the file gives none)."""
+        """W (n, C, count) at random states within the joint limits (±π or ±1 m where the file gives none).
+
+        With payloads the states are taken in turn without one and with each of them.
+        """
         low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
         for j, joint in enumerate(self.robot.joints):
             reach = 1.0 if joint.is_prismatic else np.pi
@@ -264,12 +327,16 @@ class Model:
         shape = (self.robot.dof, count)
         q = rng.uniform(low[:, None], high[:, None], shape)
         v, a = rng.normal(size=shape), rng.normal(size=shape)
-        return self.regressor(q, v, a, rng.uniform(0.0, 3600.0, count))
+        w = self.regressor(q, v, a, rng.uniform(0.0, 3600.0, count))
+        for turn, (payload, own, link) in enumerate(self.loads.values(), start=1):
+            states = slice(turn, None, len(self.loads) + 1)
+            w[:, own, states] = np.einsum("jks,kp->jps", w[:, link, states], payload.on_link)
+        return w
 
-    def _term_torque(self, motion: Motion, theta: Array) -> Array:
+    def _term_torque(self, motion: Motion, theta: Array, load: str = UNLOADED) -> Array:
         tau = np.zeros_like(motion.q)
         if LOAD in self.uses:
-            motion = motion._replace(load=self.load(motion))
+            motion = motion._replace(load=self.load(motion, load))
         for term in self.terms:
             for entry, values in zip(term.entries(self.robot), term.fill(self.robot, motion), strict=True):
                 tau[entry.row] += theta[self.layout.index(entry.column.name)] * values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from steelyard.decimation import DecimationStream, Decimator
 from steelyard.errors import EstimationError
-from steelyard.information import MOST_BLOCKS, BlockKey, Information, Triangle
+from steelyard.information import KNOWN, MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.problem import Problem
@@ -79,11 +80,12 @@ def stream_rows(
         for piece in _tiles(pieces, stretch.clean, width):
             buffer = memory if piece.q.shape[1] == width else memory[:, : piece.q.shape[1]]
             t = stretch.start + (piece.first + np.arange(piece.q.shape[1])) / run.rate - begin
-            model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places])
+            model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places], run.load)
             buffer[places : places + n] = piece.v
             buffer[places + n : places + 2 * n] = np.abs(piece.v) < rest
-            buffer[places + 2 * n :] = piece.effort
-            copies = late.push(piece.effort)
+            effort = problem.torque(piece.effort)
+            buffer[places + 2 * n :] = effort
+            copies = late.push(effort)
             for first, rows in stream.push(buffer):
                 number = first + np.arange(rows.shape[1])
                 centre = stretch.clean[0] + number * decimator.factor + decimator.half
@@ -149,7 +151,9 @@ def observe(
         )
     model = problem.model
     n = model.robot.dof
-    columns = tuple(np.flatnonzero(model.nonzero[j]) for j in range(n))
+    shares = problem.row_shares
+    reach = [np.flatnonzero(model.nonzero[share != 0.0].any(axis=0)) for share in shares]
+    columns = tuple(row[row < model.own_columns] for row in reach)
     responses = ("effort", *(f"effort {1e3 * shift:+.6g} ms" for shift in shifts))
     blocks: dict[BlockKey, Triangle] = {}
     block_rows: dict[str, int] = {}
@@ -157,12 +161,13 @@ def observe(
         # known from the clock before the pass, so that no block is ever merged afterwards
         size = max(1, -(-row_count(problem, run, _furthest(shifts)) // MOST_BLOCKS))
         block_rows[run.name] = size
-        gatherers = [_Gatherer(run, j, _sources(model, j, columns[j]), size) for j in range(n)]
+        gatherers = [_Gatherer(run, j, _shares(model, shares[j], columns[j]), size) for j in range(n)]
+        alive = ~run.dead
+        alive[list(problem.still)] = False
         for batch in _batches(stream_rows(problem, run, tile, progress, shifts), _BATCH):
-            moving = problem.moving(batch.v, batch.still)
-            for j, gatherer in enumerate(gatherers):
-                if j not in problem.still and not run.dead[j]:
-                    gatherer.add(batch, batch.inside & moving[j])
+            moving = problem.moving(batch.v, batch.still) & alive[:, None]
+            for share, gatherer in zip(shares, gatherers, strict=True):
+                gatherer.add(batch, batch.inside & moving[share != 0.0].all(axis=0))
         for gatherer in gatherers:
             blocks.update(gatherer.finished())
     if not blocks:
@@ -171,7 +176,34 @@ def observe(
             f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
             "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
         )
-    return Information(model.layout, model.robot.joint_names, columns, responses, blocks, block_rows)
+    found = Information(model.layout, model.robot.joint_names, columns, responses, blocks, block_rows)
+    return _with_payloads(found, model, reach) if model.payloads else found
+
+
+def _with_payloads(information: Information, model: Model, reach: Sequence[NDArray[np.int64]]) -> Information:
+    """The information with the payloads' columns, made from those of the links that carry them (P2 eq. 10).
+
+    R [W | y] ↦ R [W  W_link T_unknown  y  W_link T_known χ_known] in the blocks of a payload's load case.
+    """
+    efforts, known = len(information.responses), np.array([column.known for column in model.layout.columns])
+    columns = tuple(row[~known[row]] for row in reach)
+    maps = {}
+    for load in {key.load for key in information.blocks}:
+        # every column in terms of the robot's own
+        whole = np.eye(len(model.layout))[: model.own_columns]
+        if load in model.loads:
+            payload, places, link = model.loads[load]
+            whole[np.ix_(link, places)] = payload.on_link
+        for j, (robot, wide) in enumerate(zip(information.columns, columns, strict=True)):
+            e = np.zeros((len(robot) + efforts, len(wide) + efforts + int(known.any())))
+            e[: len(robot), : len(wide)] = whole[np.ix_(robot, wide)]
+            e[len(robot) :, len(wide) : len(wide) + efforts] = np.eye(efforts)
+            if known.any():
+                e[: len(robot), -1] = whole[robot] @ model.layout.known
+            maps[j, load] = e
+    blocks = {key: Triangle.of(t.r @ maps[key.joint, key.load], t.rows) for key, t in information.blocks.items()}
+    responses = (*information.responses, KNOWN) if known.any() else information.responses
+    return replace(information, columns=columns, responses=responses, blocks=blocks)
 
 
 def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
@@ -211,19 +243,32 @@ def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
     return Piece(stretch, first, q, v, a, effort)
 
 
-def _sources(model: Model, joint: int, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each of the joint's columns, the row of the tile that holds it."""
+# A joint's part in a row: its share, its index, and which places of the tile give the columns: an index (c,) where
+# every column has its place, else a matrix (c, E) of zeros and ones.
+_Share = tuple[float, int, NDArray[Any]]
+
+
+def _shares(model: Model, share: Array, columns: NDArray[np.int64]) -> tuple[_Share, ...]:
+    """The joints whose equations make up a row, the identity but for the rows of coupled motors."""
     rows, layout_columns = model.places.T
-    where = np.full(len(model.layout), -1)
-    where[layout_columns[rows == joint]] = np.flatnonzero(rows == joint)
-    return where[columns]
+    out = []
+    for joint in np.flatnonzero(share):
+        where = np.full(len(model.layout), -1)
+        where[layout_columns[rows == joint]] = np.flatnonzero(rows == joint)
+        places = where[columns]
+        if np.any(places < 0):
+            matrix = np.zeros((len(columns), len(model.places)))
+            matrix[places >= 0, places[places >= 0]] = 1.0
+            places = matrix
+        out.append((float(share[joint]), int(joint), places))
+    return tuple(out)
 
 
 class _Gatherer:
     """Rows of one joint of one run on their way into triangles; used inside `observe` only."""
 
-    def __init__(self, run: Samples, joint: int, sources: NDArray[np.int64], size: int) -> None:
-        self.run, self.joint, self.sources, self.size = run, joint, sources, size
+    def __init__(self, run: Samples, joint: int, shares: tuple[_Share, ...], size: int) -> None:
+        self.run, self.joint, self.shares, self.size = run, joint, shares, size
         self.done: dict[BlockKey, Triangle] = {}
         self.block = 0
         self.rows = 0
@@ -233,7 +278,8 @@ class _Gatherer:
     def add(self, batch: RowBatch, keep: NDArray[np.bool_]) -> None:
         if not keep.any():
             return
-        rows = np.concatenate([batch.w[self.sources][:, keep], batch.y[:, self.joint, keep]]).T
+        parts = [share * self._equations(batch, joint, places, keep) for share, joint, places in self.shares]
+        rows = np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
         block = batch.number[keep] // self.size
         starts = [0, *(np.flatnonzero(np.diff(block)) + 1), len(block)]
         for first, stop in pairwise(starts):
@@ -247,6 +293,12 @@ class _Gatherer:
             if self.held >= _GATHER:
                 self.parts = [Triangle.of(np.concatenate(self.parts), 0).r]
                 self.held = len(self.parts[0])
+
+    @staticmethod
+    def _equations(batch: RowBatch, joint: int, places: NDArray[Any], keep: NDArray[np.bool_]) -> Array:
+        """[W_j | Y_j] of a joint, (m, c + R)."""
+        w = batch.w[places] if places.ndim == 1 else places @ batch.w
+        return np.concatenate([w[:, keep], batch.y[:, joint, keep]]).T
 
     def _close(self) -> None:
         if self.rows:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from steelyard.errors import ModelError, choices
 
 Array = NDArray[np.float64]
+Kind = Literal["link", "payload", "term"]
 
 INERTIAL = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _INERTIAL_UNIT = dict.fromkeys(INERTIAL[:6], "kg.m2") | dict.fromkeys(INERTIAL[6:9], "kg.m") | {"M": "kg"}
@@ -31,7 +33,8 @@ class Column:
     """One column of the regressor: `owner.symbol`, e.g. `link3.MX`, `joint5.Fv`.
 
     `nominal` is the value the robot file gives, None where it gives none; `width` is the standard deviation to give it
-    in a prior where the term that names the column knows better than the general rule.
+    in a prior where the term that names the column knows better than the general rule. `kind` says what owns it: a
+    link, a payload, or a term. A `known` column is not identified: its nominal value holds, to ± width.
     """
 
     owner: str
@@ -39,6 +42,8 @@ class Column:
     unit: str
     nominal: float | None = None
     width: float | None = None
+    kind: Kind = "term"
+    known: bool = False
 
     @property
     def name(self) -> str:
@@ -68,6 +73,11 @@ class Layout:
     def _index(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
+    @cached_property
+    def known(self) -> Array:
+        """The value of every column that is known beforehand, zero elsewhere, (C,)."""
+        return np.array([(c.nominal or 0.0) if c.known else 0.0 for c in self.columns])
+
     def __len__(self) -> int:
         return len(self.columns)
 
@@ -85,17 +95,19 @@ class Layout:
     def nominal(self) -> Array | None:
         """Nominal value of every column [SI], or None unless the robot file gives all ten of every link.
 
-        Drive-chain columns the file is silent about count as zero: that *is* the nominal model a user has.
+        What the file is silent about otherwise counts as zero: that *is* the nominal model a user has.
         """
-        if any(c.nominal is None and c.symbol in INERTIAL for c in self.columns):
+        if any(c.nominal is None and c.kind == "link" for c in self.columns):
             return None
         return np.array([c.nominal or 0.0 for c in self.columns])
 
 
-def inertial_columns(link: str, values: Sequence[float] | Array | None) -> tuple[Column, ...]:
-    """The ten columns of a link, with its nominal values if it has any."""
+def inertial_columns(
+    owner: str, values: Sequence[float] | Array | None, kind: Literal["link", "payload"] = "link"
+) -> tuple[Column, ...]:
+    """The ten columns of a link or a payload, with its nominal values if it has any."""
     given: Iterable[float | None] = [None] * 10 if values is None else [float(x) for x in values]
-    return tuple(Column(link, s, _INERTIAL_UNIT[s], x) for s, x in zip(INERTIAL, given, strict=True))
+    return tuple(Column(owner, s, _INERTIAL_UNIT[s], x, kind=kind) for s, x in zip(INERTIAL, given, strict=True))
 
 
 def skew(r: Array) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.findings import Finding
+from steelyard.identification import Identification
 from steelyard.observe import stream_rows
 from steelyard.parameters import Array
 from steelyard.problem import Problem
@@ -30,12 +31,22 @@ class Prediction:
     complete: bool
 
 
+def as_identified(problem: Problem, result: Identification) -> Problem:
+    """The problem with what a result found besides its parameters: drive gains, and what the gears carry."""
+    if result.gains is not None:
+        problem = replace(problem, factor=tuple(np.nan_to_num(result.gains.factor, nan=1.0).tolist()))
+    if result.carried is not None:
+        problem = replace(problem, model=replace(problem.model, carried=result.carried))
+    return problem
+
+
 @single_threaded
 def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000) -> Prediction:
     """The first `most_rows` rows of the run's window with theta (C,), beside the nominal model where there is one."""
     model = problem.model
     n = model.robot.dof
     thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]
+    thetas = [model.bearing(values, run.load) for values in thetas]
     rows, columns = model.places.T
     empty = np.zeros((n, 0))
     # a run whose filters leave no row still has an (empty) prediction

@@ -124,6 +124,7 @@ def prepare(
         position_step=plan.position_step,
         effort_step=plan.effort_step,
         saturation=found.saturation,
+        drives=resolved.drives,
     )
 
 

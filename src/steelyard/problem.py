@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.channels import Drives
 from steelyard.decimation import Decimator
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
 from steelyard.samples import Samples
 
 # Below this speed [rad/s | m/s] a geared joint sticks and slips rather than slides; for a slow motion, below this
@@ -36,6 +38,8 @@ class Problem:
     rest_share   a row counts when at most this share of its filter's support lies where the joint rests; 1 looks at the
                  row's own speed alone
     delay        how far the effort of every joint lags behind its position [s]: y_j(t + delay_j) goes with W_j(t)
+    motor_rows   rows are those of the motors, τ_m = C⁻ᵀ τ, each with an effort of its own, where motors are coupled
+    factor       what the stated effort of every motor is multiplied by to be its torque: identified drive gains
     """
 
     model: Model
@@ -45,6 +49,8 @@ class Problem:
     rest: float | Sequence[float] | None = None
     rest_share: float = REST_SHARE
     delay: Sequence[float] = ()
+    motor_rows: bool = False
+    factor: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
@@ -74,6 +80,14 @@ class Problem:
             raise DataError(f"rest_share must lie above 0 and up to 1, not {self.rest_share!r}.")
         if self.delay and (len(self.delay) != robot.dof or not np.all(np.isfinite(self.delay))):
             raise DataError(f"delay lists {list(self.delay)} for {robot.dof} joints; give one number of seconds each.")
+        if any(run.drives != self.drives for run in self.runs):
+            raise DataError(
+                "Runs of one problem must state their efforts alike: units, gains, ratios or sides differ between "
+                + ", ".join(names)
+                + "."
+            )
+        if self.factor and (len(self.factor) != robot.dof or not np.all(np.isfinite(self.factor))):
+            raise DataError(f"factor lists {list(self.factor)} for {robot.dof} motors; give one number each.")
         longest = max(run.count / run.rate for run in self.runs)
         if any(abs(late) >= longest for late in self.delay):
             raise DataError(f"delay {list(self.delay)} [s] is longer than the longest run ({longest:.4g} s).")
@@ -96,6 +110,11 @@ class Problem:
             raise DataError(f"rest lists {len(self.rest)} speeds for {n} joints.")
         return np.array(self.rest, float)
 
+    @property
+    def drives(self) -> Drives | None:
+        """What was stated between the logged efforts and the joints; None where no channel map said."""
+        return self.runs[0].drives
+
     @cached_property
     def still(self) -> tuple[int, ...]:
         """Joints that move in none of the runs; their rows say nothing and are left out."""
@@ -103,9 +122,25 @@ class Problem:
         return tuple(int(j) for j in np.flatnonzero(travel < STILL))
 
     def moving(self, v: Array, still: Array) -> NDArray[np.bool_]:
-        """Which rows (n, m) of low-passed speeds v count: the joint moves, and rests in little of the row's support."""
+        """Which joints (n, m) move at low-passed speeds v, and rest in little of the row's support."""
         awake = np.abs(v) >= self.rest_speeds[:, None]
         return awake if self.rest_share >= 1.0 else awake & (np.abs(still) <= self.rest_share)
+
+    @cached_property
+    def row_shares(self) -> Array:
+        """(n, n): which joints' equations make up each row of the estimation, the identity but for motor rows."""
+        shares = np.linalg.inv(self.model.robot.motor_map).T if self.motor_rows else np.eye(self.model.robot.dof)
+        return np.where(np.abs(shares) > 1e-12, shares, 0.0)
+
+    def torque(self, effort: Array) -> Array:
+        """The joints' torques (n, B) behind stated efforts: τ = Cᵀ diag(factor) C⁻ᵀ y."""
+        if not self.factor:
+            return effort
+        factor = np.array(self.factor)[:, None]
+        if self.model.robot.coupling is None:
+            return factor * effort
+        c = self.model.robot.motor_map
+        return c.T @ (factor * np.linalg.solve(c.T, effort))
 
     def with_runs(self, runs: Sequence[Samples]) -> Problem:
         """The same model, filters and mask on other runs; the mask stays that of this problem's runs, in rad/s."""
@@ -174,12 +209,24 @@ class Problem:
                     "check its column in the channel map, or whether the drive reports an effort at all",
                 )
 
+    def _load_findings(self) -> Iterator[Finding]:
+        named = {UNLOADED, *(payload.name for payload in self.model.payloads)}
+        for load in dict.fromkeys(run.load for run in self.runs if run.load not in named):
+            runs = ", ".join(f"'{run.name}'" for run in self.runs if run.load == load)
+            yield Finding(
+                "load-unnamed",
+                "info",
+                f'the load "{load}" of {runs} names no payload: what it weighs is put on the last link',
+                load,
+                "declare a [[payload]] of this name to tell it from the robot",
+            )
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         names = self.model.robot.joint_names
         travel = np.max([run.travel for run in self.runs], axis=0)
         told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
-        told += tuple(self._dead_findings())
+        told += tuple(self._dead_findings()) + tuple(self._load_findings())
         return told + tuple(
             Finding(
                 "joint-still",

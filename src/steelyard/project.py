@@ -1,25 +1,41 @@
-"""project.toml: the typed spec of a project, and the model, samples and problem it describes."""
+"""Project: the model, samples and problem that a project file describes."""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import cast
 
 import msgspec
 
-from steelyard.channels import ChannelMap, Signal
+from steelyard.channels import UNKNOWN, gains_needed
 from steelyard.errors import ProjectError, choices
-from steelyard.estimators import ESTIMATORS, Estimator, named_estimator
+from steelyard.estimators import Estimator, named_estimator
+from steelyard.estimators.estimator import finds_gains
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.tables import with_springs
 from steelyard.model import Model
 from steelyard.prepare import Preparation, prepare
-from steelyard.problem import REST_SHARE, Problem
+from steelyard.problem import Problem
+from steelyard.project_spec import (
+    AUTO,
+    NONE,
+    ChannelsSpec,
+    EstimatorSpec,
+    Numbers,
+    PayloadSpec,
+    PrepareSpec,
+    ProjectSpec,
+    RunSpec,
+    SignalSpec,
+    TermSpec,
+    TimeSpec,
+    checked_spec,
+)
 from steelyard.recording import Progress
 from steelyard.robot import Robot
 from steelyard.samples import Samples
@@ -27,115 +43,24 @@ from steelyard.smoother import DERIVATIVES, Derivatives
 from steelyard.spectrum import Cutoffs, propose_cutoffs
 from steelyard.terms import named_term, plain_terms, rich_terms
 
-ROLES = ("identify", "validate")
-AUTO, NONE = "auto", "none"
+__all__ = [
+    "AUTO",
+    "NONE",
+    "ChannelsSpec",
+    "EstimatorSpec",
+    "Numbers",
+    "PayloadSpec",
+    "PrepareSpec",
+    "Project",
+    "ProjectSpec",
+    "RunSpec",
+    "SignalSpec",
+    "TermSpec",
+    "TimeSpec",
+    "read_project",
+]
+
 TERM_SETS = {"default": rich_terms, "plain": plain_terms}
-
-Numbers = float | list[float] | dict[str, float]
-Texts = str | list[str] | dict[str, str]
-
-
-class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] time: the clock's column and unit (s, ms, us, ns)."""
-
-    column: str
-    unit: str = "s"
-
-
-class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] q, v or effort; see `steelyard.channels.Signal`."""
-
-    columns: list[str] | dict[str, str]
-    unit: Texts
-    side: str = "joint"
-    sign: Numbers = 1.0
-    ratio: Numbers | None = None
-    gain: Numbers | None = None
-    offset: Numbers = 0.0
-
-    def signal(self) -> Signal:
-        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, self.gain, self.offset)
-
-
-class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels]: what the log's columns are."""
-
-    time: TimeSpec
-    q: SignalSpec
-    effort: SignalSpec
-    v: SignalSpec | None = None
-
-    def channel_map(self) -> ChannelMap:
-        return ChannelMap(
-            self.time.column,
-            self.q.signal(),
-            self.effort.signal(),
-            self.time.unit,
-            None if self.v is None else self.v.signal(),
-        )
-
-
-class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[prepare]: clock, filters, derivatives, delays, decimation and the rest mask.
-
-    "auto" is settled before the fit and written as a number into the result; "none" leaves the step out.
-    """
-
-    cutoff_hz: float | str = AUTO
-    rate_hz: float | None = None
-    gap_s: float | None = None
-    missing: str = "error"
-    derivatives: str = AUTO
-    lowpass_hz: float | str = AUTO
-    decimate: int | None = None
-    delay: Numbers | str = AUTO
-    rest: Numbers | None = None
-    rest_share: float = REST_SHARE
-
-
-class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[[run]]: one log, its role and load case, and the part of it to use."""
-
-    log: str
-    role: str = "identify"
-    load: str = "none"
-    name: str | None = None
-    rows: tuple[int, int] | None = None
-    seconds: tuple[float, float] | None = None
-    delimiter: str | None = None
-    topic: str | None = None
-    episode: int | None = None
-    salvage: bool = False
-
-
-class TermSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """A term with options, or on some joints only: { name = "dahl", options = { length = 0.005 }, joints = ["a1"] }."""
-
-    name: str
-    options: dict[str, Any] = {}
-    joints: list[str] | None = None
-
-
-class EstimatorSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[estimator]: its name and its options by name; `estimator = "wls"` is the short form."""
-
-    name: str
-    options: dict[str, Any] = {}
-
-
-class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole file."""
-
-    robot: str
-    channels: ChannelsSpec
-    run: list[RunSpec]
-    terms: str | list[str | TermSpec] = "default"
-    select: bool = False
-    ripple_cycles: Numbers | None = None
-    sign_width: float = 0.0
-    gravity: list[float] | None = None
-    estimator: str | EstimatorSpec = "wls"
-    prepare: PrepareSpec = msgspec.field(default_factory=PrepareSpec)
 
 
 @dataclass(frozen=True)
@@ -155,14 +80,23 @@ class Project:
         return self.path.with_name(f"{self.path.stem}-run")
 
     def estimator(self) -> Estimator:
-        """The estimator the file asks for, with its options."""
-        asked = self.spec.estimator
-        return named_estimator(asked) if isinstance(asked, str) else named_estimator(asked.name, asked.options)
+        """The estimator the file asks for, with its options; else `gains` for gains that are unknown, else `wls`."""
+        unknown = self.spec.channels.effort.gain == UNKNOWN
+        asked = self.spec.estimator or ("gains" if unknown else "wls")
+        chosen = named_estimator(asked) if isinstance(asked, str) else named_estimator(asked.name, asked.options)
+        if unknown and not finds_gains(chosen):
+            raise ProjectError(f"'{self.path}': {gains_needed(chosen.name)}")
+        return chosen
+
+    def with_estimator(self, name: str) -> Project:
+        """The same project with another estimator and its default options."""
+        return replace(self, spec=msgspec.structs.replace(self.spec, estimator=name))
 
     def robot(self) -> Robot:
-        """A built-in robot by its name, or one from a path relative to the project file."""
+        """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
         source = self.spec.robot
-        return read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
+        read = read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
+        return with_springs(read, self.spec.spring)
 
     def model(self) -> Model:
         """The robot with the terms the file names: "default", "plain", or a list."""
@@ -172,7 +106,8 @@ class Project:
                 raise ProjectError(f"'{self.path}': " + choices("set of terms", asked, TERM_SETS))
             asked = list(TERM_SETS[asked](robot))
         listed = [TermSpec(term) if isinstance(term, str) else term for term in asked]
-        return Model(robot, [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed])
+        terms = [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed]
+        return Model(robot, terms, payloads=[one.payload() for one in self.spec.payload])
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
         """What the papers' rule proposes for the runs to identify (P4 §III.A)."""
@@ -223,7 +158,10 @@ class Project:
         return tuple(out)
 
     def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
-        """The problem of these runs; a delay that is still to be settled is not corrected."""
+        """The problem of these runs; a delay that is still to be settled is not corrected.
+
+        Gains belong to motors: an estimator that finds them gets motor rows.
+        """
         spec = self.spec.prepare
         delay: Sequence[float] = ()
         if not isinstance(spec.delay, str):
@@ -233,7 +171,8 @@ class Project:
         rest = spec.rest
         if isinstance(rest, dict):
             rest = _per_joint("rest", rest, model.robot)
-        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay)
+        motor_rows = finds_gains(self.estimator())
+        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay, motor_rows)
 
 
 def _frequency(name: str, asked: float | str) -> float | None:
@@ -275,54 +214,4 @@ def read_project(path: str | Path) -> Project:
         raise ProjectError(f"'{file}' is not valid TOML: {error}.") from None
     except (OSError, ValueError) as error:
         raise ProjectError(f"Cannot read '{file}': {error}.") from None
-    try:
-        spec = msgspec.convert(data, ProjectSpec)
-    except msgspec.ValidationError as error:
-        raise ProjectError(f"'{file}': {_explained(str(error))}") from None
-    _check(spec, file)
-    return Project(spec, file)
-
-
-def _check(spec: ProjectSpec, file: Path) -> None:
-    for run in spec.run:
-        if run.role not in ROLES:
-            raise ProjectError(f"'{file}': " + choices("role", run.role, ROLES))
-        if run.rows is not None and run.seconds is not None:
-            raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
-    if not any(run.role == "identify" for run in spec.run):
-        raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
-    if not 0.0 <= spec.sign_width < float("inf"):
-        raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
-    cycles = spec.ripple_cycles
-    listed = cycles.values() if isinstance(cycles, dict) else cycles if isinstance(cycles, list) else [cycles]
-    if cycles is not None and not all(x is not None and 0.0 < x < float("inf") for x in listed):
-        raise ProjectError(f"'{file}': ripple_cycles must be positive [per joint turn], not {cycles}.")
-    name = spec.estimator if isinstance(spec.estimator, str) else spec.estimator.name
-    if name not in ESTIMATORS:
-        raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))
-
-
-_PLACES: dict[str, type[msgspec.Struct]] = {
-    "": ProjectSpec,
-    "prepare": PrepareSpec,
-    "channels": ChannelsSpec,
-    "channels.time": TimeSpec,
-    "channels.q": SignalSpec,
-    "channels.v": SignalSpec,
-    "channels.effort": SignalSpec,
-    "run": RunSpec,
-    "terms": TermSpec,
-    "estimator": EstimatorSpec,
-}
-
-
-def _explained(message: str) -> str:
-    """msgspec's message with the place in the project file's own words and the valid keys."""
-    text, _, path = message.partition(" - at ")
-    place = re.sub(r"\[[^\]]*\]", "", path.strip("`").removeprefix("$").removeprefix("."))
-    where = f"in [{place}]" if place else "at the top level"
-    unknown = re.search(r"unknown field `([^`]*)`", text)
-    struct = _PLACES.get(place)
-    if unknown and struct is not None:
-        return choices(f"key {where}", unknown.group(1), get_type_hints(struct))
-    return f"{text} ({where})."
+    return Project(checked_spec(data, file), file)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.channels import GAIN_PER
 from steelyard.errors import OutputError
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.libfranka import EARLY_LIBFRANKA, LIBFRANKA
@@ -148,8 +149,9 @@ def _side(label: str, signal: GuessedSignal) -> Iterator[str]:
     else:
         yield '# side = "joint"   # or "motor" with ratio = [ … ], motor turns per joint turn'
     if "gain" in signal.blanks:
-        per = " and ".join(dict.fromkeys(signal.units))
-        yield f"gain = []   # FILL IN: N.m (a slide: N) at the joint per {per}, one number a joint"
+        per = " and ".join(dict.fromkeys(GAIN_PER.get(unit, unit) for unit in signal.units))
+        yield f"gain = []   # FILL IN: N.m (a slide: N) at the joint per {per}, one number a joint,"
+        yield from _comment('or gain = "unknown" to identify them too, with a [[payload]] of known mass on some run')
 
 
 def _checks(guess: Guess, label: str) -> Iterator[str]:
@@ -175,7 +177,7 @@ def _runs(logs: Sequence[Path], path: Path, topic: str | None, episode: int | No
         if k == 0:
             yield '# role = "identify"       # or "validate"'
             yield "# seconds = [0.0, 10.0]   # the part to use, by the log's clock; or rows = [1, 1000]"
-            yield '# load = "none"           # a name for the payload carried'
+            yield '# load = "none"           # or the name of the [[payload]] it carries'
 
 
 # --- TOML -------------------------------------------------------------------------------------------------------------

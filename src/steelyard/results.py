@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from steelyard.base_parameters import BaseParameters
+from steelyard.channels import Drives
 from steelyard.errors import OutputError, SteelyardError
+from steelyard.estimators.estimator import Hanging
 from steelyard.findings import Finding
-from steelyard.identification import Identification, RunRecord
+from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.parameters import Array, Column, Layout
 from steelyard.scores import Score
 
-SCHEMA = "steelyard.result/1"
+SCHEMA = "steelyard.result/2"
 RESULT = "result.json"
 REPORT = "report.html"
 RUN_FILES = (RESULT, REPORT)
@@ -72,6 +74,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "unseen": None if result.unseen is None else asdict(result.unseen),
             "standard": _standard(result),
             "carried": None if result.carried is None else result.carried.tolist(),
+            "gains": _gains(result.gains),
             "unseen_nominal": None if result.unseen_nominal is None else asdict(result.unseen_nominal),
             "findings": [asdict(finding) for finding in result.findings],
             "clusters": result.clusters,
@@ -89,6 +92,19 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "covariance_classical": result.covariance_classical.tolist(),
         }
     )
+
+
+def _gains(gains: DriveGains | None) -> dict[str, Any] | None:
+    """A table to read, then what it takes to have the same gains again."""
+    if gains is None:
+        return None
+    table = zip(
+        gains.joints, gains.value.tolist(), gains.std.tolist(), gains.std_classical.tolist(),
+        gains.std_bootstrap.tolist(), gains.units, gains.stated.tolist(), gains.error.tolist(),
+        gains.joint_side.tolist(), strict=True,
+    )  # fmt: skip
+    names = ("joint", "value", "std", "std_classical", "std_bootstrap", "unit", "stated", "error", "joint_side")
+    return {"table": [dict(zip(names, row, strict=True)) for row in table]} | asdict(gains)
 
 
 def _standard(result: Identification) -> dict[str, Any] | None:
@@ -137,9 +153,27 @@ def identification(data: Mapping[str, Any]) -> Identification:
         standard=None if data["standard"] is None else _array(list(data["standard"]["values"].values())),
         carried=None if data.get("carried") is None else _array(data["carried"]),
         standard_rule="" if data["standard"] is None else data["standard"]["rule"],
+        gains=_gains_of(data["gains"]),
         runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
         findings=tuple(Finding(**finding) for finding in data["findings"]),
         versions=data["versions"],
+    )
+
+
+def _gains_of(data: Mapping[str, Any] | None) -> DriveGains | None:
+    if data is None:
+        return None
+    drives: dict[str, Any] | None = data["drives"]
+    if drives is not None:
+        drives = {key: tuple(x) if isinstance(x, list) else x for key, x in drives.items()}
+    return DriveGains(
+        tuple(data["joints"]),
+        _array(data["factor"]),
+        None if drives is None else Drives(**drives),
+        _array(data["covariance"]),
+        _array(data["covariance_classical"]),
+        _array(data["bootstrap"]),
+        tuple(Hanging(**hanging) for hanging in data["hangs"]),
     )
 
 
@@ -263,4 +297,11 @@ def _score(data: Mapping[str, Any]) -> Score:
     def numbers(table: Mapping[str, float | None]) -> dict[str, float]:
         return {name: np.nan if x is None else x for name, x in table.items()}
 
-    return Score(data["total"], numbers(data["joints"]), numbers(data["rmse"]), dict(data["rows"]), data["mask"])
+    return Score(
+        data["total"],
+        numbers(data["joints"]),
+        numbers(data["rmse"]),
+        dict(data["rows"]),
+        data["mask"],
+        numbers(data["effort"]),
+    )

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from steelyard.base_parameters import base_parameters
-from steelyard.estimators import named_estimator
 from steelyard.estimators.huber import robust_fit
 from steelyard.identification import Identification
 from steelyard.identify import identify
-from steelyard.load import with_load
 from steelyard.observe import Progress, observe
 from steelyard.outliers import outlying_blocks, outlying_findings
-from steelyard.prediction import correlation_finding, predict
+from steelyard.prediction import as_identified, correlation_finding, predict
 from steelyard.project import Project
 from steelyard.report.page import render
 from steelyard.results import REPORT, RESULT, check_folder, document, text, write_folder
+from steelyard.scale import with_load_to_scale
 from steelyard.settle import settled
+from steelyard.threads import single_threaded
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class RunResult:
     folder: Path
 
 
+@single_threaded
 def run(
     project: Project,
     out: Path | None = None,
@@ -42,20 +44,22 @@ def run(
     """Settle and identify a project and write its run folder: result.json and report.html, both or neither."""
     folder = out or project.run_folder
     check_folder(folder)
-    chosen = project.estimator() if estimator is None else named_estimator(estimator)
-    explicit = settled(project, progress)
-    project, model = explicit.project, explicit.project.model()
-    problem = with_load(project.problem(model, explicit.runs), progress)
+    explicit = settled(project if estimator is None else project.with_estimator(estimator), progress)
+    project, model, chosen = explicit.project, explicit.project.model(), explicit.project.estimator()
+    problem = with_load_to_scale(project.problem(model, explicit.runs), chosen, progress)
     unseen = project.samples(model.robot, "validate", progress)
     held_out = problem.with_runs(unseen) if unseen else None
     information = observe(problem, progress=progress)
     result = identify(problem, chosen, information, held_out, progress)
-    fitted = tuple(predict(problem, samples, result.theta) for samples in problem.runs)
-    scored = tuple(predict(held_out, samples, result.theta) for samples in held_out.runs) if held_out else ()
-    robust = robust_fit(base_parameters(problem.model), information)
+    torque = as_identified(problem, result)
+    fitted = tuple(predict(torque, samples, result.theta) for samples in problem.runs)
+    scored = tuple(predict(torque.with_runs([samples]), samples, result.theta) for samples in unseen)
+    rest = information if result.gains is None else information.scaled(np.nan_to_num(result.gains.factor, nan=1.0))
+    rest = rest.without_known()
+    robust = robust_fit(base_parameters(problem.model), rest)
     result = result.with_findings(
         explicit.findings
-        + outlying_findings(problem, information, outlying_blocks(information, robust.theta))
+        + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
         + correlation_finding(fitted, result.clusters)
     )
     used = {"name": result.estimator, "options": result.estimator_options}

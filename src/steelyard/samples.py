@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.channels import Drives
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.parameters import Array
@@ -46,6 +47,7 @@ class Samples:
     torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
     `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
     with a clipped effort; all three are empty where no log was looked at. `part` names the episode or topic of a file.
+    `drives` says by which gains and ratios the effort was made from what was logged.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Samples:
     position_step: Array = field(default_factory=lambda: np.empty(0))
     effort_step: Array = field(default_factory=lambda: np.empty(0))
     saturation: Array = field(default_factory=lambda: np.empty(0))
+    drives: Drives | None = None
 
     @property
     def used(self) -> tuple[float, float]:

@@ -14,7 +14,8 @@ from steelyard.parameters import Array
 class Score:
     """‖y − Wθ‖/‖y‖, unweighted, on the rows that were kept, in total and per joint; rmse [N·m | N]; rows behind each.
 
-    `mask` says in words which rows were scored. A joint without rows has NaN.
+    `mask` says in words which rows were scored; `effort` is the root mean square of y itself. A joint without rows has
+    NaN.
     """
 
     total: float
@@ -22,6 +23,7 @@ class Score:
     rmse: dict[str, float]
     rows: dict[str, int]
     mask: str
+    effort: dict[str, float]
 
 
 def score(information: Information, theta: Array, mask: str) -> Score:
@@ -29,13 +31,14 @@ def score(information: Information, theta: Array, mask: str) -> Score:
     rest, size, rows = [], [], []
     for columns, triangle in zip(information.columns, information.joint_triangles, strict=True):
         y = triangle.r[:, len(columns)]
-        rest.append(np.linalg.norm(triangle.r[:, : len(columns)] @ theta[columns] - y))
+        known = information.known(triangle.r)
+        rest.append(np.linalg.norm(triangle.r[:, : len(columns)] @ theta[columns] + known - y))
         size.append(np.linalg.norm(y))
         rows.append(triangle.rows)
     names = information.joints
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = np.array(rest) / np.array(size)
-        rmse = np.array(rest) / np.sqrt(rows)
+        rmse, effort = (np.array(x) / np.sqrt(rows) for x in (rest, size))
         total = float(np.linalg.norm(rest) / np.linalg.norm(size))
     return Score(
         total,
@@ -43,4 +46,5 @@ def score(information: Information, theta: Array, mask: str) -> Score:
         dict(zip(names, rmse.tolist(), strict=True)),
         dict(zip(names, rows, strict=True)),
         mask,
+        dict(zip(names, effort.tolist(), strict=True)),
     )

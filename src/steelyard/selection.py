@@ -168,7 +168,7 @@ def select(
     wide = with_load(
         replace(problem, model=replace(problem.model, terms=(*problem.model.terms, *(o.term for o in fresh))))
     )
-    information = observe(wide, progress=progress)
+    information = observe(wide, progress=progress).without_known()
     if blocks is None:
         folds = [tuple(time for time in information.times if time[0] in group) for group in groups]
     else:

@@ -17,6 +17,7 @@ from steelyard.observe import Progress
 from steelyard.problem import Problem
 from steelyard.project import AUTO, NONE, Project, TermSpec
 from steelyard.samples import Samples
+from steelyard.scale import to_scale
 from steelyard.selection import Selection, offers, select, with_terms
 from steelyard.smoother import choose_derivatives
 from steelyard.terms import OnJoints, Term
@@ -57,7 +58,7 @@ def settled(project: Project, progress: Progress | None = None, *, delays: bool 
         findings.append(told)
     model = project.model()
     runs = project.samples(model.robot, "identify", progress)
-    problem = project.problem(model, runs)
+    problem = to_scale(project.problem(model, runs), project.estimator(), progress)
     trials = None
     if terms and spec.select:
         problem, project, chosen, trials = _selected(project, problem, progress)
@@ -86,7 +87,9 @@ def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, 
     try:
         choice = choose_derivatives(
             lambda which: with_derivatives(which).samples(robot, "identify", progress),
-            lambda runs: cross_validate_problem(project.problem(plain, runs), WLS(), FOLDS, progress),
+            lambda runs: cross_validate_problem(
+                to_scale(project.problem(plain, runs), project.estimator(), progress), WLS(), FOLDS, progress
+            ),
         )
     except EstimationError as error:
         message = f"Derivatives by differences: the smoother could not be tried. {error}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
-from steelyard.channels import resolve
+from steelyard.channels import UNKNOWN, resolve
 from steelyard.checks import order, sides, signs, units
 from steelyard.checks.clocks import time_factor, time_finding
 from steelyard.checks.delay import delay_findings
@@ -15,6 +16,7 @@ from steelyard.checks.edits import conjugated
 from steelyard.checks.limits import limit_findings
 from steelyard.checks.motion import hardly_moving, motion_findings
 from steelyard.checks.signals import Fault, signal_faults
+from steelyard.checks.springs import spring_findings
 from steelyard.checks.suspects import Suspect, believed
 from steelyard.checks.tracks import Track, band_of, read_track, traces_of
 from steelyard.checks.trial import Trial
@@ -29,6 +31,7 @@ from steelyard.observe import Progress
 from steelyard.parameters import Array
 from steelyard.project import Project
 from steelyard.robot import Robot
+from steelyard.scale import to_scale
 from steelyard.threads import single_threaded
 
 # Edits found one after another before the log is given up.
@@ -79,7 +82,9 @@ def check(project: Project, progress: Progress | None = None) -> Check:
     tried, so that one fault is not named twice.
     """
     robot = project.robot()
+    project, unscaled = _to_scale(project, progress)
     tracks, found = _read(project, robot)
+    found += unscaled
     trial = None
     if tracks:
         slopes = slopes_of(tracks)
@@ -90,7 +95,8 @@ def check(project: Project, progress: Progress | None = None) -> Check:
         found += _once(faults)
         travel = np.max([np.ptp(track.q, axis=1) for track in tracks], axis=0)
         still = [j for j in hardly_moving(robot, travel) if j not in {fault.joint for fault in faults}]
-        trial = None if any(fault.spoils_motion for fault in faults) else _trial(project, robot, tracks, factor, faults)
+        if not (any(fault.spoils_motion for fault in faults) or any(f.severity == "error" for f in unscaled)):
+            trial = _trial(project, robot, tracks, factor, faults)
         if trial is None:
             found += motion_findings(robot, travel, still)
         else:
@@ -101,6 +107,25 @@ def check(project: Project, progress: Progress | None = None) -> Check:
         errors = dict(zip(robot.joint_names, trial.baseline.relative.tolist(), strict=True))
     runs = tuple(track.name for track in tracks)
     return Check(project.name, robot.name, runs, _sorted(found, _prepared(project)), errors)
+
+
+def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
+    """The project with gains of a first fit in the place of unknown ones: efforts are tried as torques."""
+    spec = project.spec
+    if spec.channels.effort.gain != UNKNOWN:
+        return project, []
+    try:
+        model = project.model()
+        problem = project.problem(model, project.samples(model.robot, "identify", progress))
+        gains = [float(f"{x:.4g}") for x in to_scale(problem, project.estimator(), progress).factor]
+    except SteelyardError as error:
+        told = f"the gains are unknown, and a first fit does not find them, so that the robot is not tried: {error}"
+        return project, [Finding("gains-unknown", "error", told, "all joints", "weigh with a known payload")]
+    effort = msgspec.structs.replace(spec.channels.effort, gain=gains)
+    channels = msgspec.structs.replace(spec.channels, effort=effort)
+    told = f"the gains are unknown: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
+    found = Finding("gains-unknown", "info", told, "all joints")
+    return replace(project, spec=msgspec.structs.replace(spec, channels=channels)), [found]
 
 
 def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
@@ -194,7 +219,7 @@ def _tried(
         found += [f for f in conflicts(mended, turned, robot.joint_names) if f.where in at_first]
     if not blind:
         found += delay_findings(trial)
-    return trial, [*found, *limit_findings(trial)]
+    return trial, [*found, *limit_findings(trial), *spring_findings(trial)]
 
 
 def _others(project: Project, robot: Robot) -> list[Robot]:

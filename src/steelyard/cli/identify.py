@@ -16,7 +16,7 @@ from steelyard.demo import demo as run_demo
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import read_robot
-from steelyard.identification import Identification
+from steelyard.identification import DriveGains, Identification
 from steelyard.model import Model
 from steelyard.project import read_project
 from steelyard.results import REPORT
@@ -105,10 +105,26 @@ def _show_result(result: Identification) -> None:
     ):  # fmt: skip
         table.add_row(name, number(value), number(std), number(classical), percent(relative), unit)
     people.print(table)
+    if result.gains is not None:
+        people.print(_gain_table(result.gains))
     people.print(_score_table(result))
     say(f"Scored: {result.relative_error.mask}")
     say_findings(result.findings)
     say(result.verdict, "bold")
+
+
+def _gain_table(gains: DriveGains) -> Table:
+    """Identified gains beside the stated ones; at the joint, gear ratio included, where that is another number."""
+    geared = bool(np.any(gains.joint_side != gains.value))
+    table = Table(
+        Column("drive gain", no_wrap=True), "identified", "± σ", "σ bootstrap", "stated", "|e|", "unit",
+        *(["at the joint"] if geared else []),
+    )  # fmt: skip
+    for k, joint in enumerate(gains.joints):
+        numbers = (gains.value[k], gains.std[k], gains.std_bootstrap[k], gains.stated[k])
+        side = [number(gains.joint_side[k])] if geared else []
+        table.add_row(joint, *map(number, numbers), percent(gains.error[k]), gains.units[k], *side)
+    return table
 
 
 def _score_table(result: Identification) -> Table:

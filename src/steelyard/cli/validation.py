@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 import numpy as np
 import typer
 from rich.table import Column, Table
 
-from steelyard.channels import resolve
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.delays import estimate_delays
-from steelyard.errors import DataError, ProjectError, SteelyardError
-from steelyard.formats.logs import read_recording
-from steelyard.formats.robots import builtin_robots
+from steelyard.errors import ProjectError
+from steelyard.estimators.estimator import finds_gains
 from steelyard.identification import Identification
 from steelyard.load import with_load
-from steelyard.project import AUTO, Numbers, Project, ProjectSpec, RunSpec, read_project
-from steelyard.results import read_document, read_result, record, result_file
-from steelyard.robot import Robot
+from steelyard.payload import UNLOADED
+from steelyard.problem import Problem
+from steelyard.project import AUTO, read_project
+from steelyard.reopen import reopen
+from steelyard.results import read_result, record
+from steelyard.scale import to_scale
 from steelyard.selection import with_terms
 from steelyard.settle import selected_terms, settled
 from steelyard.validation import (
@@ -47,24 +46,16 @@ def validate_logs(
     fail_above: Annotated[
         float | None, typer.Option(help="Exit with 1 if the total relative error exceeds this fraction, e.g. 0.05.")
     ] = None,
+    load: Annotated[str, typer.Option(help="What the logs carry: a payload of the project.")] = UNLOADED,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a result on other logs, beside the nominal model."""
     if fail_above is not None and not 0.0 < fail_above < float("inf"):
         raise ProjectError(f"--fail-above takes a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
-    data = read_document(result)
-    found = read_result(result)
-    project = _project(data, result_file(result), found, logs)
-    model = project.model()
-    if data.get("robot_sha256") not in (None, model.robot.sha256):
-        raise SteelyardError(
-            f"The robot file '{project.spec.robot}' has changed since the fit; its parameters belong to the old one. "
-            "Identify again, or put the old file back."
-        )
-    _check_columns(project, model.robot)
+    reopened = reopen(result, logs, load=load)
     with progress_bar() as progress:
-        runs = project.samples(model.robot, "validate", progress)
-        judged = validate(found, project.problem(model, runs), runs, progress)
+        problem, runs = reopened.problem(progress)
+        judged = validate(reopened.result, problem, runs, progress)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
     if as_json:
@@ -90,20 +81,21 @@ def crossvalidate(
         raise ProjectError("Terms chosen by left-out runs are judged by left-out runs only: use --folds runs.")
     # delays are found anew in every fold, from the rows it may see
     aligned = described.spec.prepare.delay == AUTO
+    estimator = described.estimator()
+    # but with unknown gains, whose torques are not known before
+    settle_delays = aligned and finds_gains(estimator)
     with progress_bar() as progress:
-        explicit = settled(described, progress, delays=False, terms=False)
+        explicit = settled(described, progress, delays=settle_delays, terms=False)
         model = explicit.project.model()
         problem = explicit.project.problem(model, explicit.runs)
-        aligned = aligned and problem.lowpass_hz is not None
-        estimator = described.estimator()
+        aligned = aligned and not settle_delays and problem.lowpass_hz is not None
         if described.spec.select:
-            judged = cross_validate_choice(
-                problem,
-                estimator,
-                lambda fitted: with_terms(fitted, selected_terms(explicit.project, fitted)),
-                aligned,
-                progress,
-            )
+
+            def choose(fitted: Problem) -> Problem:
+                chosen = selected_terms(explicit.project, to_scale(fitted, estimator))
+                return with_terms(fitted, chosen)
+
+            judged = cross_validate_choice(problem, estimator, choose, aligned, progress)
         else:
             judged = cross_validate_problem(problem, estimator, chosen, progress, delays=aligned)
     if as_json:
@@ -126,7 +118,8 @@ def delays(
     with progress_bar() as progress:
         explicit = settled(read_project(project), progress, delays=False)
         model = explicit.project.model()
-        every = with_load(replace(explicit.project.problem(model, explicit.runs), delay=()), progress)
+        every = replace(explicit.project.problem(model, explicit.runs), delay=())
+        every = with_load(to_scale(every, explicit.project.estimator(), progress), progress)
         found = {run.name: estimate_delays(every.with_runs([run]), progress=progress) for run in explicit.runs}
     if as_json:
         emit(
@@ -167,79 +160,6 @@ def _folds(asked: str) -> int | Literal["runs"]:
     if not asked.isdecimal() or not 2 <= int(asked) <= 10_000:
         raise ProjectError(f"--folds takes 'runs' or a whole number from 2, not '{asked}'.")
     return int(asked)
-
-
-# --- The project behind a result --------------------------------------------------------------------------------------
-
-
-def _project(data: Mapping[str, Any], file: Path, found: Identification, logs: Sequence[Path]) -> Project:
-    """The project a result came from, with the logs to validate as its runs and the mask of the fit in rad/s or m/s."""
-    if data.get("project") is None:
-        raise SteelyardError(
-            f"'{file}' was written without a project, so its channel map is not known. "
-            "Use `validate` from Python, or identify again from a project file."
-        )
-    try:
-        spec = msgspec.convert(data["project"], ProjectSpec)
-    except msgspec.ValidationError as error:
-        raise SteelyardError(f"The project in '{file}' cannot be read: {error}. Run identify again.") from None
-    twice = len({log.name for log in logs}) < len(logs)
-    # a delimiter the project had to state is that of its logger, and so of these logs
-    stated = {run.delimiter for run in spec.run}
-    delimiter = stated.pop() if len(stated) == 1 else None
-    runs = [
-        RunSpec(str(log.resolve()), "validate", name=str(log) if twice else log.name, delimiter=delimiter)
-        for log in logs
-    ]
-    prepared = msgspec.structs.replace(spec.prepare, rest=_rest_speeds(data, spec, found))
-    folder = _project_folder(data, file, spec.robot)
-    return Project(msgspec.structs.replace(spec, run=runs, prepare=prepared), folder / "project.toml")
-
-
-def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identification) -> Numbers:
-    """Speeds of the fit's mask; a fraction was one of the *fitted* runs' top speeds, which the result has written down.
-
-    Until results hold them as numbers (`rest_speeds`) they are read from the mask in words, to four digits.
-    """
-    if spec.prepare.rest is not None and not isinstance(spec.prepare.rest, int | float):
-        return spec.prepare.rest
-    if data.get("rest_speeds") is not None:
-        return [float(x) for x in data["rest_speeds"]]
-    listed = re.search(r"\[([^\]]*)\]", found.relative_error.mask)
-    if listed is None:
-        raise SteelyardError("The result does not say at which speeds rows were masked. Run identify again.")
-    return [float(x) for x in listed.group(1).split(",")]
-
-
-def _project_folder(data: Mapping[str, Any], file: Path, robot: str) -> Path:
-    """Where the project's paths start: as the result says, else beside the run folder, else the current folder."""
-    beside = file.resolve().parent
-    places = [beside / data["project_folder"]] if data.get("project_folder") else []
-    places += [beside.parent, Path.cwd()]
-    if robot in builtin_robots():
-        return places[0]
-    for place in places:
-        if (place / robot).is_file():
-            return place
-    looked = "', '".join(str(place / robot) for place in places)
-    raise ProjectError(
-        f"The robot file '{robot}' of this result was not found: looked for '{looked}'. "
-        "Run the command in the folder of its project file."
-    )
-
-
-def _check_columns(project: Project, robot: Robot) -> None:
-    """Every column the channel map needs is in every log, or an error names all that are missing."""
-    needed = resolve(project.spec.channels.channel_map(), robot).columns
-    for run in project.spec.run:
-        recording = read_recording(run.log, run.delimiter)
-        missing = [name for name in needed if name not in recording.columns]
-        if missing:
-            shown = ", ".join(recording.columns[:20]) + (", …" if len(recording.columns) > 20 else "")
-            raise DataError(
-                f"'{run.name}' lacks the columns {', '.join(missing)}, which the result's project maps to robot "
-                f"'{robot.name}'. It has: {shown}. Is it a log of another robot or logger?"
-            )
 
 
 # --- Shown to people --------------------------------------------------------------------------------------------------

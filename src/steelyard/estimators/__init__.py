@@ -9,16 +9,35 @@ from typing import Any
 from steelyard.errors import EstimationError, choices
 from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.gains import Gains
 from steelyard.estimators.huber import Huber
 from steelyard.estimators.ls import LS
 from steelyard.estimators.map import MAP
 from steelyard.estimators.ridge import Ridge
+from steelyard.estimators.tls import TLS
+from steelyard.estimators.tls_mixed import TLSMixed
 from steelyard.estimators.wls import WLS
 from steelyard.prior import Widths
 
-__all__ = ["ESTIMATORS", "LS", "MAP", "WLS", "Essential", "Estimate", "Estimator", "Huber", "Ridge", "named_estimator"]
+__all__ = [
+    "ESTIMATORS",
+    "LS",
+    "MAP",
+    "TLS",
+    "WLS",
+    "Essential",
+    "Estimate",
+    "Estimator",
+    "Gains",
+    "Huber",
+    "Ridge",
+    "TLSMixed",
+    "named_estimator",
+]
 
-ESTIMATORS: dict[str, type[Estimator]] = {kind.name: kind for kind in (LS, WLS, Huber, MAP, Ridge, Essential)}
+ESTIMATORS: dict[str, type[Estimator]] = {
+    kind.name: kind for kind in (LS, WLS, Huber, MAP, Ridge, Essential, Gains, TLSMixed, TLS)
+}
 
 
 def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estimator:

@@ -94,12 +94,12 @@ def solve(
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, used, weights, g) for g in groups]
     robust, hanging = _leave_one_out(parts, theta, extra)
-    findings = _excitation_findings(base, excited | held) + _cluster_findings(base, used, hanging, len(groups))
+    findings = excitation_findings(base, excited | held) + cluster_findings(base, used, hanging, len(groups))
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
-        np.where(held, 0.0, _spread(theta, excited)),
-        _spread(robust if robust is not None else classical, excited),
-        _spread(classical, excited),
+        np.where(held, 0.0, spread(theta, excited)),
+        spread(robust if robust is not None else classical, excited),
+        spread(classical, excited),
         held,
         len(groups) if robust is not None else 0,
         float(np.linalg.cond(w)),
@@ -140,14 +140,14 @@ def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[
     return covariance, hanging
 
 
-def _spread(x: Array, excited: NDArray[np.bool_]) -> Array:
+def spread(x: Array, excited: NDArray[np.bool_]) -> Array:
     """Values of the excited parameters among all base parameters, NaN elsewhere."""
     out = np.full((len(excited),) * x.ndim, np.nan)
     out[np.ix_(*[np.flatnonzero(excited)] * x.ndim)] = x
     return out
 
 
-def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tuple[Finding, ...]:
+def excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tuple[Finding, ...]:
     if excited.all():
         return ()
     names = [name for name, yes in zip(base.names, excited, strict=True) if not yes]
@@ -163,7 +163,7 @@ def _excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tu
     )
 
 
-def _cluster_findings(
+def cluster_findings(
     base: BaseParameters, used: NDArray[np.int64], hanging: NDArray[np.bool_], clusters: int
 ) -> tuple[Finding, ...]:
     out = []

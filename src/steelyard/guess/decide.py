@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.channels import EFFORT_UNITS, POSITION_UNITS, TIME_UNITS, resolve
+from steelyard.channels import EFFORT_UNITS, GAIN_PER, POSITION_UNITS, TIME_UNITS, UNKNOWN, resolve
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.guess.choose import (
@@ -314,8 +314,10 @@ def _fill_in(label: str, signal: GuessedSignal) -> list[Finding]:
         "gain": f"values in {listed(signal.units)} become efforts by gains that only the maker or a test knows",
         "ratio": f"{signal.columns[0]} and the others are on the motor side, and no log holds gear ratios",
     }
+    per = listed([GAIN_PER.get(unit, unit) for unit in signal.units])
     units = {
-        "gain": f"N.m (a slide: N) at the joint per {listed(signal.units)}",
+        "gain": f'N.m (a slide: N) at the joint per {per}; or gain = "{UNKNOWN}" to identify them, with a run that '
+        "carries a payload of known mass",
         "ratio": "motor turns per joint turn; or delete side and ratio if these are the joints' own",
     }
     return [

@@ -31,6 +31,7 @@ def render(result: Identification, predictions: tuple[Prediction, ...], title: s
         scores=tables.error_scores(result),
         errors=tables.error_rows(result),
         legend=tables.KINDS,
+        gains=tables.gain_rows(result),
         parameters=parameters,
         qualities=tables.QUALITIES,
         quality_counts=tables.quality_counts(parameters),

@@ -63,6 +63,23 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
+class GainRow:
+    """A drive gain in print, beside the stated one; `hangs` says which payload parameters give it its scale."""
+
+    joint: str
+    value: str
+    deviation: str
+    bootstrap: str
+    classical: str
+    relative: str
+    unit: str
+    stated: str
+    error: str
+    joint_side: str
+    hangs: str
+
+
+@dataclass(frozen=True)
 class ErrorCell:
     """One model on one set of rows: `kind` is fitted, unseen or nominal; `bar` [%] is relative to the worst of all."""
 
@@ -125,6 +142,34 @@ def parameter_rows(result: Identification) -> tuple[ParameterRow, ...]:
                 nominal_key=_key(nominal[k]),
                 expression=result.base.expressions[k],
                 terms=len(result.base.regroupings[name]),
+            )
+        )
+    return tuple(rows)
+
+
+def gain_rows(result: Identification) -> tuple[GainRow, ...]:
+    """Every drive gain; none where they were not identified."""
+    gains = result.gains
+    if gains is None:
+        return ()
+    rows = []
+    for k, joint in enumerate(gains.joints):
+        value, deviation = float(gains.value[k]), float(gains.std[k])
+        shown, shown_deviation = numerals.value_and_deviation(value, deviation)
+        hangs = [f"{h.parameter} (σ × {h.inflation:.3g})" for h in gains.hangs if h.joint == joint]
+        rows.append(
+            GainRow(
+                joint=joint,
+                value=shown,
+                deviation=shown_deviation,
+                bootstrap=numerals.number(float(gains.std_bootstrap[k]), 2),
+                classical=numerals.number(float(gains.std_classical[k]), 2),
+                relative=numerals.share(deviation / abs(value) if value else math.nan),
+                unit=numerals.unit(gains.units[k]),
+                stated=numerals.given(float(gains.stated[k])),
+                error=numerals.share(float(gains.error[k])),
+                joint_side=numerals.number(float(gains.joint_side[k])),
+                hangs=", ".join(hangs) or DASH,
             )
         )
     return tuple(rows)

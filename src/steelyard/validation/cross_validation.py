@@ -12,6 +12,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.errors import EstimationError
 from steelyard.estimators import Estimator
+from steelyard.estimators.estimator import estimated, finds_gains, in_torques
 from steelyard.information import Information
 from steelyard.load import with_load, without_load
 from steelyard.observe import Progress, observe
@@ -78,9 +79,8 @@ def cross_validate(
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
     a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
     """
-    named = _folds(information, folds)
-    done = [_fold(base, information, estimator, name, times, mask) for name, times in named]
-    return _summed(information, estimator, folds, named, done, mask)
+    done = [_fold(base, information, estimator, name, times, mask) for name, times in _folds(information, folds)]
+    return _summed(estimator, folds, done)
 
 
 @single_threaded
@@ -97,6 +97,11 @@ def cross_validate_problem(
     (the pass keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own
     and looks at the data again with it.
     """
+    if finds_gains(estimator) and not problem.model.knows_load:
+        raise EstimationError(
+            "Load friction of a robot without nominal inertias needs torques, which every fold would have to find "
+            "first: leave out the term 'load' to cross-validate drive gains."
+        )
     shifts = effort_shifts(problem) if delays else ()
     base = base_parameters(problem.model)
     if problem.model.knows_load:
@@ -108,15 +113,14 @@ def cross_validate_problem(
         for name, times in _folds(whole, folds):
             own = with_load(problem, progress, lambda every, times=times: restricted(every, times, out=True))
             looks[name] = (own, observe(own, progress=progress, shifts=shifts))
-    named, done = _folds(whole, folds), []
-    for name, times in named:
+    done = []
+    for name, times in _folds(whole, folds):
         own, information = looks[name]
         if delays:
             late = estimate_delays(own, restricted(information, times, out=True)).correction
             information = at_delays(information, shifts, late)
         done.append(_fold(base, information, estimator, name, times, problem.mask))
-    # the measured efforts, and so the scores of no model and of the nominal one, are those of any look
-    return _summed(whole, estimator, folds, named, done, problem.mask)
+    return _summed(estimator, folds, done)
 
 
 @single_threaded
@@ -129,7 +133,7 @@ def cross_validate_choice(
 ) -> CrossValidation:
     """Leave one run out at a time, and let the others alone `choose` the model too (its terms, say)."""
     shifts = effort_shifts(problem) if delays else ()
-    named, done = [], []
+    done = []
     for run in problem.runs:
         fitted = with_load(choose(problem.with_runs([other for other in problem.runs if other is not run])), progress)
         information = observe(fitted, progress=progress, shifts=shifts)
@@ -139,10 +143,8 @@ def cross_validate_choice(
         left = observe(fitted.with_runs([run]), progress=progress)
         name = f"run '{run.name}'"
         together = replace(information, blocks={**information.blocks, **left.blocks})
-        named.append((name, left.times))
         done.append(_fold(base_parameters(fitted.model), together, estimator, name, left.times, problem.mask))
-    whole = observe(without_load(problem), progress=progress)
-    return _summed(whole, estimator, "runs", named, done, problem.mask)
+    return _summed(estimator, "runs", done)
 
 
 def _fold(
@@ -152,36 +154,31 @@ def _fold(
     name: str,
     times: Sequence[Time],
     mask: str,
-) -> Fold:
-    """A fold scored with the parameters of all the others."""
+) -> tuple[Fold, Score | None]:
+    """A fold scored with the parameters of all the others, and with the nominal ones."""
     try:
-        estimate = estimator.estimate(base, restricted(information, times, out=True))
+        estimate = estimated(estimator, base, restricted(information, times, out=True))
     except EstimationError as error:
         raise EstimationError(f"Without {name} there is no estimate: {error}") from None
-    theta = np.zeros(len(base.layout))
-    theta[list(base.kept)] = np.nan_to_num(estimate.value)
     unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
-    return Fold(name, score(restricted(information, times), theta, mask), unknown)
+    own = in_torques(restricted(information, times), estimate)
+    nominal = base.layout.nominal
+    return (
+        Fold(name, score(own, base.theta(estimate.value), mask), unknown),
+        None if nominal is None else score(own, nominal, mask),
+    )
 
 
 def _summed(
-    information: Information,
-    estimator: Estimator,
-    folds: int | Literal["runs"],
-    named: Sequence[tuple[str, tuple[Time, ...]]],
-    done: Sequence[Fold],
-    mask: str,
+    estimator: Estimator, folds: int | Literal["runs"], done: Sequence[tuple[Fold, Score | None]]
 ) -> CrossValidation:
-    every = restricted(information, [time for _, times in named for time in times])
-    # with θ = 0 the residual is the effort itself
-    effort = score(every, np.zeros(len(information.layout)), mask)
-    nominal = information.layout.nominal
+    nominal = [score for _, score in done if score is not None]
     return CrossValidation(
         estimator.name,
         str(folds),
-        tuple(done),
-        _pooled([fold.score for fold in done], effort),
-        None if nominal is None else score(every, nominal, mask),
+        tuple(fold for fold, _ in done),
+        _pooled([fold.score for fold, _ in done]),
+        _pooled(nominal) if nominal else None,
     )
 
 
@@ -214,21 +211,20 @@ def _stretch(times: Sequence[Time]) -> str:
     return f"'{times[0][0]}' block {first}" + ("" if first == last else f"–{last}")
 
 
-def _pooled(scores: Sequence[Score], effort: Score) -> Score:
-    """One score over the rows of all folds; `effort` is the score of predicting zero on the same rows."""
+def _pooled(scores: Sequence[Score]) -> Score:
+    """One score over the rows of all folds."""
+    joints = list(scores[0].joints)
 
-    def squares(one: Score) -> Array:
-        return np.array([np.nan_to_num(one.rmse[j]) ** 2 * one.rows[j] for j in effort.joints])
+    def squares(size: Callable[[Score], dict[str, float]]) -> Array:
+        return np.array([sum(np.nan_to_num(size(one)[j]) ** 2 * one.rows[j] for one in scores) for j in joints])
 
-    error, whole, rows = sum(map(squares, scores)), squares(effort), np.array(list(effort.rows.values()))
+    error, whole = squares(lambda one: one.rmse), squares(lambda one: one.effort)
+    rows = {j: sum(one.rows[j] for one in scores) for j in joints}
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative, rmse = np.sqrt(error / whole), np.sqrt(error / rows)
-    total = float(np.sqrt(np.sum(error) / whole.sum()))
-    joints = list(effort.joints)
-    return Score(
-        total,
-        dict(zip(joints, relative.tolist(), strict=True)),
-        dict(zip(joints, rmse.tolist(), strict=True)),
-        dict(effort.rows),
-        effort.mask,
-    )
+        relative, rmse, effort = np.sqrt(error / whole), *(np.sqrt(x / list(rows.values())) for x in (error, whole))
+
+    def table(x: Array) -> dict[str, float]:
+        return dict(zip(joints, x.tolist(), strict=True))
+
+    total = float(np.sqrt(error.sum() / whole.sum()))
+    return Score(total, table(relative), table(rmse), rows, scores[0].mask, table(effort))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from steelyard.errors import DataError, ModelError
 from steelyard.identification import Identification
 from steelyard.observe import TILE, LateEfforts, Progress
 from steelyard.parameters import Array
+from steelyard.prediction import as_identified
 from steelyard.problem import Problem
 from steelyard.samples import Piece, Samples, Stretch
 from steelyard.threads import single_threaded
@@ -98,9 +99,8 @@ def validate(
             f"The result is of robot '{result.robot}' with {len(result.base.layout)} columns, the problem of "
             f"'{model.robot.name}' with {len(model.layout)}: they must be the same robot and terms."
         )
-    if result.carried is not None:
-        problem = replace(problem, model=replace(model, carried=result.carried))
-        model = problem.model
+    problem = as_identified(problem, result)
+    model = problem.model
     held_out = problem.with_runs(runs)
     nominal = model.layout.nominal
     thetas = (result.theta,) if nominal is None else (result.theta, nominal)
@@ -170,14 +170,15 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
             t = stretch.start + sample / run.rate - run.stretches[0].start
             predicted = np.stack(
                 [
-                    model.torque(piece.q, piece.v, piece.a, theta, t, past)
+                    model.torque(piece.q, piece.v, piece.a, theta, t, past, run.load)
                     for theta, past in zip(thetas, pasts, strict=True)
                 ]
             )
             resting = (np.abs(piece.v) < problem.rest_speeds[:, None]).astype(float)
-            raw = _Sums.of(piece.effort, predicted, _scored(problem, stretch, sample, piece.v, resting))
-            tile = np.concatenate([piece.q, piece.v, resting, piece.effort, *predicted])
-            copies = late.push(piece.effort)
+            effort = problem.torque(piece.effort)
+            raw = _Sums.of(effort, predicted, _scored(problem, stretch, sample, piece.v, resting))
+            tile = np.concatenate([piece.q, piece.v, resting, effort, *predicted])
+            copies = late.push(effort)
             centre, rows = np.zeros(0, np.int64), tile[:, :0]
             for first, rows in stream.push(tile):
                 number = first + np.arange(rows.shape[1])

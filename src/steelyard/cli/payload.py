@@ -1,0 +1,135 @@
+"""Command that weighs: `payload`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.errors import ProjectError, choices
+from steelyard.parameters import INERTIAL
+from steelyard.payload import Payload
+from steelyard.reopen import reopen
+from steelyard.results import check_folder, record, text, whole_folder
+from steelyard.weigh import FREE, PayloadResult, Quantity, weigh_payload
+
+DOCUMENT = "payload.json"
+
+
+@app.command(name="payload")
+def payload_command(
+    result: Annotated[Path, typer.Argument(help="A run folder or its result.json: the robot as identified.")],
+    logs: Annotated[list[Path], typer.Argument(help="Logs of the robot carrying the payload, columns as in the fit.")],
+    link: Annotated[str, typer.Option(help="The link that carries it; default the last.")] = "",
+    known: Annotated[
+        list[str] | None, typer.Option(help="What is known of it, e.g. M=2.8; may be repeated.", metavar="NAME=VALUE")
+    ] = None,
+    free: Annotated[
+        list[str] | None, typer.Option(help=f"Fit anew on these logs: {', '.join(FREE)}; may be repeated.")
+    ] = None,
+    rows: Annotated[tuple[int, int] | None, typer.Option(help="First and last row of the log to use.")] = None,
+    seconds: Annotated[tuple[float, float] | None, typer.Option(help="From and to, by the log's clock.")] = None,
+    name: Annotated[str, typer.Option(help="A name for the payload.")] = "payload",
+    out: Annotated[Path | None, typer.Option(help=f"Folder to write {DOCUMENT} to.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Weigh an unknown payload with a robot that is already identified: mass, centre of mass, inertia."""
+    if rows is not None and seconds is not None:
+        raise ProjectError("--rows and --seconds both bound the log; keep one.")
+    if len(logs) > 1 and (rows is not None or seconds is not None):
+        raise ProjectError("--rows and --seconds belong to one log; weigh the logs one by one.")
+    body = Payload(name, link, known=_known(known or ()))
+    if out is not None:
+        check_folder(out, (DOCUMENT,))
+    reopened = reopen(result, logs, rows=rows, seconds=seconds)
+    with progress_bar() as progress:
+        problem, runs = reopened.problem(progress)
+        found = weigh_payload(reopened.result, problem, body, tuple(dict.fromkeys(free or ())), progress)
+    logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
+    document = _document(found) | {"logs": logs_read}
+    if out is not None:
+        with whole_folder(out, (DOCUMENT,)) as fresh:
+            (fresh / DOCUMENT).write_text(text(document), "utf-8")
+    if as_json:
+        emit(document)
+    _show(found)
+    if out is not None:
+        say(f"Payload: {out / DOCUMENT}")
+
+
+def _known(given: Sequence[str]) -> dict[str, float]:
+    """{"M": 2.8} from "M=2.8"."""
+    out: dict[str, float] = {}
+    for one in given:
+        symbol, _, value = (part.strip() for part in one.partition("="))
+        if symbol not in INERTIAL:
+            raise ProjectError(f"--known {one}: " + choices("parameter", symbol, INERTIAL))
+        try:
+            out[symbol] = float(value)
+        except ValueError:
+            raise ProjectError(f"--known takes NAME=VALUE with a number, e.g. M=2.8, not '{one}'.") from None
+    return out
+
+
+def _document(found: PayloadResult) -> dict[str, Any]:
+    body, payload = found.physical, found.payload
+
+    def plain(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
+        return [{**asdict(one), "std": one.std} for one in quantities]
+
+    return record(
+        "steelyard.payload/1",
+        {
+            "robot": found.robot,
+            "name": payload.name,
+            "link": payload.link,
+            "known": dict(payload.known),
+            "verdict": found.verdict,
+            "body": plain(found.body),
+            "parameters": plain(found.parameters),
+            "covariance_log": found.covariance_log,
+            "covariance_robot": found.covariance_robot,
+            "clusters": found.clusters,
+            "physical": None if body is None else {"passes": body.passes, "verdict": body.verdict},
+            "impossible_by_sigma": found.impossible_by,
+            "relative_error": asdict(found.relative_error),
+            "unloaded": asdict(found.unloaded),
+            "refitted": {
+                name: {"identified": before, "refitted": after, "std": std}
+                for name, (before, after, std) in found.refitted.items()
+            },
+            "findings": [asdict(finding) for finding in found.findings],
+        },
+    )
+
+
+# --- Shown to people --------------------------------------------------------------------------------------------------
+
+
+def _show(found: PayloadResult) -> None:
+    for title, quantities in (("body", found.body), ("about the payload's frame", found.parameters)):
+        table = Table(Column(title, no_wrap=True), "value", "± σ", "σ of the log", "σ of the robot", "unit")
+        for one in quantities:
+            numbers = (one.value, one.std, one.std_log, one.std_robot)
+            table.add_row(one.name, *map(number, numbers), one.unit)
+        people.print(table)
+    errors = Table("relative error", "without payload", "with", "rows")
+    for joint, error in found.relative_error.joints.items():
+        rows = str(found.relative_error.rows[joint])
+        errors.add_row(joint, percent(found.unloaded.joints[joint]), percent(error), rows)
+    totals = percent(found.unloaded.total), percent(found.relative_error.total)
+    errors.add_row("total", *totals, str(sum(found.relative_error.rows.values())), style="bold")
+    people.print(errors)
+    if found.refitted:
+        fitted = Table(Column("fitted anew", no_wrap=True), "identified", "here", "± σ")
+        for name, numbers in found.refitted.items():
+            fitted.add_row(name, *map(number, numbers))
+        people.print(fitted)
+    say(f"Scored: {found.relative_error.mask}")
+    say_findings(found.findings)
+    say(found.verdict, "bold")

@@ -1,0 +1,320 @@
+"""weigh_payload: an unknown body on a robot that is already identified, from runs that carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from steelyard.balance import Balance, Fit, balance_of, fitted, left_out, run_weights
+from steelyard.consistency import LinkVerdict, com_inertia, judge_link, second_moments
+from steelyard.errors import EstimationError, ModelError, choices
+from steelyard.feasibility import NOISE_SIGMA
+from steelyard.findings import Finding
+from steelyard.identification import Identification
+from steelyard.model import Model
+from steelyard.observe import Progress, observe
+from steelyard.parameters import INERTIAL, Array
+from steelyard.payload import Payload
+from steelyard.problem import Problem
+from steelyard.scores import Score, score
+from steelyard.threads import single_threaded
+
+# What may be fitted anew on the loaded runs, by the names of its terms: friction is not the same every day.
+FREE = {
+    "offset": ("offset",),
+    "friction": (
+        "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "power-law", "stribeck", "load", "dahl",
+    ),
+}  # fmt: skip
+# Loaded runs that are explained so much worse than the fitted ones, by factor and difference, are not of the same
+# robot, day or payload.
+_WORSE, _WORSE_BY = 2.0, 0.01
+
+_UPPER = np.triu_indices(3)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number about the payload: σ of the loaded runs (leave-one-block-out), and σ that the robot's own adds."""
+
+    name: str
+    value: float
+    std_log: float
+    std_robot: float
+    unit: str
+
+    @property
+    def std(self) -> float:
+        """Both together: the runs that identified the robot and those that carry the payload are different ones."""
+        return float(np.hypot(self.std_log, self.std_robot))
+
+
+@dataclass(frozen=True)
+class PayloadResult:
+    """A payload as weighed: ten parameters about its own frame, NaN where the motion does not show them.
+
+    value (10,); covariance_log (10, 10) by leaving out `clusters` blocks of the loaded runs in turn; covariance_robot
+    (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of what was known.
+    relative_error with the payload, `unloaded` without it; `refitted` holds identified and refitted value and σ of
+    the columns that were let free.
+    """
+
+    payload: Payload
+    robot: str
+    value: Array
+    covariance_log: Array
+    covariance_robot: Array
+    clusters: int
+    relative_error: Score
+    unloaded: Score
+    runs: tuple[str, ...]
+    refitted: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def parameters(self) -> tuple[Quantity, ...]:
+        """The ten: XX … M about the payload's frame."""
+        units = [column.unit for column in self.payload.columns]
+        return self._quantities(INERTIAL, self.value, np.eye(10), units)
+
+    @cached_property
+    def body(self) -> tuple[Quantity, ...]:
+        """Mass, centre of mass c = mc / M and inertia about it, J = I − (‖mc‖² 1 − mc mcᵀ) / M, by the delta method:
+
+        cov = H C Hᵀ with H = ∂(M, c, J)/∂(ten parameters).
+        """
+        mass = self.value[9]
+        names = ("mass", "com x", "com y", "com z", *(f"inertia {symbol.lower()}" for symbol in INERTIAL[:6]))
+        value = np.concatenate([[mass], self._com, com_inertia(self.value)[_UPPER]])
+        return self._quantities(names, value, self._slope, ["kg", *["m"] * 3, *["kg.m2"] * 6])
+
+    @property
+    def _com(self) -> Array:
+        return self.value[6:9] / self.value[9] if self.value[9] else np.full(3, np.nan)
+
+    @cached_property
+    def _slope(self) -> Array:
+        """H (10, 10), rows M, c, J."""
+        com, out = self._com, np.zeros((10, 10))
+        out[0, 9] = 1.0
+        out[1:4, 6:9] = np.eye(3) / self.value[9] if self.value[9] else np.nan
+        out[1:4, 9] = -com / self.value[9] if self.value[9] else np.nan
+        out[4:, :6] = np.eye(6)
+        for k, axis in enumerate(np.eye(3)):
+            out[4:, 6 + k] = -(2.0 * com[k] * np.eye(3) - np.outer(axis, com) - np.outer(com, axis))[_UPPER]
+        out[4:, 9] = (com @ com * np.eye(3) - np.outer(com, com))[_UPPER]
+        return out
+
+    def _quantities(
+        self, names: Sequence[str], value: Array, slope: Array, units: Sequence[str]
+    ) -> tuple[Quantity, ...]:
+        out = []
+        for name, x, row, unit in zip(names, value.tolist(), slope, units, strict=True):
+            # only what a number depends on: NaN · 0 would hide it behind parameters it has nothing to do with
+            own = np.flatnonzero(row)
+            part = np.ix_(own, own)
+            log, robot = (float(np.sqrt(row[own] @ c[part] @ row[own])) for c in self._covariances)
+            out.append(Quantity(name, x, log, robot, unit))
+        return tuple(out)
+
+    @property
+    def _covariances(self) -> tuple[Array, Array]:
+        return self.covariance_log, self.covariance_robot
+
+    @cached_property
+    def physical(self) -> LinkVerdict | None:
+        """Whether a body with these ten parameters can exist; None where some have no value."""
+        if not np.all(np.isfinite(self.value)):
+            return None
+        return judge_link(self.payload.name, self.value)
+
+    @cached_property
+    def impossible_by(self) -> float:
+        """How many σ the ten parameters are from a body that can exist; 0 for one that can, NaN without a verdict.
+
+        Counted on the mass, else on the smallest second moment about the centre of mass, the smallest eigenvalue λ of
+        ½ tr(J) 1 − J, with σ(λ) to first order.
+        """
+        verdict = self.physical
+        if verdict is None:
+            return np.nan
+        if verdict.passes:
+            return 0.0
+        if verdict.mass <= 0.0:
+            return -verdict.mass / self.body[0].std
+        values, vectors = np.linalg.eigh(second_moments(com_inertia(self.value)))
+        u = vectors[:, 0]
+        # an entry beside the diagonal of J stands twice in uᵀ J u
+        slope = (0.5 * np.eye(3) - np.outer(u, u) * (2.0 - np.eye(3)))[_UPPER] @ self._slope[4:]
+        covariance = self.covariance_log + self.covariance_robot
+        return float(-values[0] / np.sqrt(slope @ covariance @ slope))
+
+    @property
+    def verdict(self) -> str:
+        """One honest sentence."""
+        mass = self.body[0]
+        weighs = "shows no mass" if not np.isfinite(mass.value) else f"weighs {mass.value:.4g} ± {mass.std:.2g} kg"
+        if "M" in self.payload.known:
+            weighs = f"weighs {mass.value:.4g} kg as stated"
+        return (
+            f"'{self.payload.name}' on {self.payload.link} {weighs}: the error falls from {self.unloaded.total:.1%} to "
+            f"{self.relative_error.total:.1%} of the effort."
+        )
+
+
+@single_threaded
+def weigh_payload(
+    result: Identification,
+    problem: Problem,
+    payload: Payload,
+    free: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> PayloadResult:
+    """Weigh what the problem's runs carry, with the robot as identified (P2 eq. 10 with χ known).
+
+        P_j χ_l = k_j e_j − W_j χ̂      for every motor or joint j,   χ̂_l = argmin Σ_(run, j) ‖…‖² / σ²_(run, j)
+
+    P are the columns of the link that carries it, in the payload's frame; e the stated effort and k its identified
+    factor, 1 where gains were stated. `problem` has the result's robot, terms and filters; its rest mask should be the
+    fit's, in rad/s. `free` names what is fitted anew together with the payload: "offset", "friction".
+
+    Load friction stays that of the robot alone: the coefficient of a joint that carried next to nothing in the fit
+    cannot be multiplied by what it carries now.
+    """
+    model = Model(problem.model.robot, problem.model.terms, result.carried)
+    _check(result, model, free)
+    payload = Model(model.robot, payloads=[payload]).payloads[0]
+    if set(payload.known) == set(INERTIAL):
+        raise EstimationError(f"All ten parameters of payload '{payload.name}' are known: there is nothing to weigh.")
+    loaded = replace(problem, model=model, motor_rows=result.gains is not None, factor=())
+    balance = balance_of(result, observe(loaded, progress=progress), payload, _free_columns(model, free))
+    weights = run_weights(balance)
+    fit = fitted(balance, balance.stacked(weights, balance.information.times))
+    found = _result(result, balance, fit, left_out(balance, weights, fit), loaded.mask)
+    return replace(found, findings=_run_findings(result, problem) + _doubts(result, found))
+
+
+def _check(result: Identification, model: Model, free: Sequence[str]) -> None:
+    own = tuple(column.name for column in result.base.layout.columns if column.kind != "payload")
+    if result.robot != model.robot.name or own != model.layout.names:
+        raise ModelError(
+            f"The result is of robot '{result.robot}' with {len(own)} columns, the problem of '{model.robot.name}' "
+            f"with {len(model.layout)}: they must be the same robot and terms."
+        )
+    for asked in free:
+        if asked not in FREE:
+            raise ModelError(choices("part to let free", asked, FREE))
+    if result.gains is not None and not np.all(np.isfinite(result.gains.factor)):
+        lost = [j for j, k in zip(result.gains.joints, result.gains.factor, strict=True) if not np.isfinite(k)]
+        raise EstimationError(
+            f"The result has no drive gain for {', '.join(lost)}: identify them with a payload that shows them first."
+        )
+
+
+def _free_columns(model: Model, free: Sequence[str]) -> tuple[str, ...]:
+    chosen = [term for term in model.terms if any(term.name in FREE[asked] for asked in free)]
+    if free and not chosen:
+        raise ModelError(
+            f"The robot was identified without terms of {' and '.join(free)}: there is nothing to let free."
+        )
+    return tuple(dict.fromkeys(entry.column.name for term in chosen for entry in term.entries(model.robot)))
+
+
+def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Array, int], mask: str) -> PayloadResult:
+    unknown, given = np.flatnonzero(balance.unknown), np.flatnonzero(~balance.unknown)
+    log = np.zeros((len(fit.z),) * 2)
+    log[np.ix_(unknown, unknown)] = spread[0]
+    # dz/dz_given: what is given itself, and −U⁺ R_given for what was found from it
+    slope = np.zeros((len(fit.z), len(given)))
+    slope[given] = np.eye(len(given))
+    slope[unknown] = -fit.inverse @ fit.rows[:, given]
+    robot = slope @ balance.covariance[np.ix_(given, given)] @ slope.T
+    z, dark = fit.z.copy(), unknown[~fit.shown]
+    z[dark] = np.nan
+    for covariance in (log, robot):
+        covariance[dark] = covariance[:, dark] = np.nan
+    let = range(10, 10 + len(balance.free))
+    before = dict(zip(result.base.names, result.value.tolist(), strict=True))
+    torques = balance.information.scaled(-fit.z[len(fit.z) - len(balance.information.joints) :])
+    theta = np.array([result.theta[result.base.layout.index(name)] for name in balance.information.layout.names])
+    loaded = theta.copy()
+    for k, name in zip(let, balance.free, strict=True):
+        loaded[balance.information.layout.index(name)] = fit.z[k]
+    return PayloadResult(
+        payload=balance.payload,
+        robot=result.robot,
+        value=z[:10],
+        covariance_log=log[:10, :10],
+        covariance_robot=robot[:10, :10],
+        clusters=spread[1],
+        relative_error=score(torques, loaded + balance.wide[:, :10] @ fit.z[:10], mask),
+        unloaded=score(torques, theta, mask),
+        runs=tuple(balance.information.block_rows),
+        refitted={
+            name: (before[name], float(z[k]), float(np.sqrt(log[k, k] + robot[k, k])))
+            for k, name in zip(let, balance.free, strict=True)
+        },
+    )
+
+
+# --- Findings ---------------------------------------------------------------------------------------------------------
+
+
+def _run_findings(result: Identification, problem: Problem) -> tuple[Finding, ...]:
+    """What the runs say themselves, and runs that went into the fit."""
+    out = list(problem.findings)
+    fitted = {record.sha256: record for record in result.runs if record.role == "identify" and record.sha256}
+    for run in problem.runs:
+        if run.sha256 in fitted:
+            message = (
+                f"'{run.name}' went into the fit with load \"{fitted[run.sha256].load}\": the robot's values know it "
+                "already"
+            )
+            advice = "identify the robot without this run, or the payload in the project"
+            out.append(Finding("payload-log-fitted", "warning", message, run.name, advice))
+    return tuple(out)
+
+
+def _doubts(result: Identification, found: PayloadResult) -> tuple[Finding, ...]:
+    """What the numbers themselves give away."""
+    name, out = found.payload.name, []
+    lost = [
+        column.name
+        for column, x in zip((result.base.layout.columns[k] for k in result.base.kept), result.value, strict=True)
+        if not np.isfinite(x) and column.kind != "payload"
+    ]
+    if lost:
+        message = f"the fit found no value for {', '.join(lost)}: what they do in these runs is put on the payload"
+        advice = "identify the robot on a motion that shows them"
+        out.append(Finding("payload-robot-unknown", "warning", message, name, advice))
+    dark = [symbol for symbol, x in zip(INERTIAL, found.value, strict=True) if not np.isfinite(x)]
+    if dark:
+        message = f"these runs do not show {', '.join(dark)} of the payload, alone or apart from one another"
+        advice = "move the joints that turn it against gravity and about all axes, or state what is known"
+        out.append(Finding("payload-not-shown", "warning", message, name, advice))
+    if not found.clusters:
+        message = "too few blocks of time: the error bars of the loaded runs are the classical ones, too narrow"
+        out.append(Finding("few-blocks", "warning", message, name, "record longer"))
+    mass = found.body[0]
+    if "M" not in found.payload.known and abs(mass.value) < 2.0 * mass.std:
+        message = f"no payload is seen: its mass is {mass.value:.3g} ± {mass.std:.2g} kg"
+        out.append(Finding("payload-none", "info", message, name, "check that this is the loaded log"))
+    error, fitted = found.relative_error.total, result.relative_error.total
+    if error > max(_WORSE * fitted, fitted + _WORSE_BY):
+        message = f"with the payload the error is {error:.1%}, where the robot was fitted {fitted:.1%}"
+        advice = "record both on one day, let friction free, or check the link"
+        out.append(Finding("payload-explained-badly", "warning", message, name, advice))
+    if found.impossible_by > 0.0 and found.physical is not None:
+        noise = found.impossible_by <= NOISE_SIGMA
+        message = (
+            f"the ten parameters as they stand are {found.physical.verdict}, {found.impossible_by:.2g} σ from a body "
+            f"that can exist: {'noise explains it' if noise else 'more than noise explains'}"
+        )
+        advice = "trust mass and centre of mass; its inertia about that is smaller than its error bar"
+        if not noise:
+            advice = "look for friction of the day (let it free), a wrong link, or a load that was not fixed"
+        out.append(Finding("payload-not-physical", "info" if noise else "warning", message, name, advice))
+    return tuple(out)
