@@ -9,6 +9,8 @@ import numpy as np
 from scipy.signal import lfilter
 
 from steelyard.channels import ChannelMap, Signal
+from steelyard.estimators import ESTIMATORS
+from steelyard.estimators.estimator import finds_gains
 from steelyard.excitation import random_fourier
 from steelyard.identification import Identification
 from steelyard.model import Model
@@ -18,6 +20,8 @@ from steelyard.robot import BASE, Drive, Joint, Limits, Link, Pose, Robot
 from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, Motion, named_terms
 
+# Estimators that take efforts for torques: any log of `samples_of` will do for them.
+TORQUE_ESTIMATORS = tuple(name for name, kind in ESTIMATORS.items() if not finds_gains(kind()))
 LIMITS = Limits(-2.0, 2.0, 4.0)
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulated import (
+    TORQUE_ESTIMATORS,
     arm,
     channels_of,
     distance,
@@ -27,7 +28,7 @@ from simulated import (
 from steelyard.channels import ChannelMap, Signal
 from steelyard.decimation import DecimationStream, Decimator
 from steelyard.errors import DataError, EstimationError
-from steelyard.estimators import ESTIMATORS, named_estimator
+from steelyard.estimators import named_estimator
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.information import MOST_BLOCKS, Information
@@ -292,7 +293,7 @@ def test_the_reader_leaves_no_trace(clock: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("tile", [32, 100, 256, 5000])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", TORQUE_ESTIMATORS)
 def test_the_tile_leaves_rounding_only(tile: int, name: str) -> None:
     problem = Problem(model3(), [run3()], **FILTERS)
     estimator = named_estimator(name)
@@ -311,7 +312,7 @@ def test_pieces_of_any_size_give_the_same_bits() -> None:
     assert_same_bits(identify(Problem(model3(), [run3()], **FILTERS)), identify(Problem(model3(), [other], **FILTERS)))
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", TORQUE_ESTIMATORS)
 def test_runs_add_in_any_order_and_grouping(name: str) -> None:
     runs = [run3(seed) for seed in (1, 2, 3)]
     problem = Problem(model3(), runs, rest=[0.05] * 3, **FILTERS)
