@@ -50,6 +50,7 @@ evidence: install  ## redo the numbers the documentation quotes; EVIDENCE_ARGS i
 	$(BIN)/python evidence/run.py $(EVIDENCE_ARGS)
 ifeq ($(strip $(EVIDENCE_ARGS)),)
 	$(BIN)/python evidence/outliers.py
+	$(BIN)/python evidence/gains.py
 	$(BIN)/python evidence/faults.py
 	$(BIN)/python evidence/big_files.py
 	$(BIN)/python evidence/big_bag.py

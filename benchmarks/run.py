@@ -32,6 +32,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from simulation import bench_simulation, simulation_table
 
 ROOT = Path(__file__).resolve().parent.parent
 TX40_DATA = ROOT.parent / "shared" / "data" / "staubli_tx40"
@@ -334,12 +335,14 @@ def _table(results: dict[str, dict]) -> str:
             f"  peak memory                       {r['peak_megabytes']:8.0f} MB in all, "
             f"{r['megabytes_above_imports']:.0f} MB above the imports  (bar 500)",
         ]
+    if "simulation" in results:
+        lines += simulation_table(results["simulation"])
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream"))
+    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation"))
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -352,6 +355,7 @@ def main() -> None:
         "tx40": bench_tx40,
         "p0": bench_p0,
         "stream": lambda: bench_stream(chosen.samples),
+        "simulation": bench_simulation,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

@@ -30,6 +30,10 @@ class EstimationError(SteelyardError):
     """An estimate that cannot be computed from the information given."""
 
 
+class SimulationError(SteelyardError):
+    """A motion that cannot be simulated: a model without laws, an indefinite mass matrix, a loop that diverges."""
+
+
 class OutputError(SteelyardError):
     """A place where the result may not or cannot be written."""
 

@@ -83,7 +83,7 @@ def with_friction(prior: Prior, information: Information, share: float) -> Prior
 def nominal_prior(layout: Layout, widths: Widths) -> Prior:
     """The prior of a robot file: its nominal values with the stated widths."""
     if layout.nominal is None:
-        missing = sorted({c.owner for c in layout.columns if c.symbol in INERTIAL and c.nominal is None})
+        missing = sorted({c.owner for c in layout.columns if c.kind == "link" and c.nominal is None})
         raise EstimationError(
             f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
             "Add them to the robot file, or use the estimator wls or ridge."
@@ -99,10 +99,12 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
 
 
 def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
-    """Standard deviation of every column [SI]; inf where the prior is silent."""
+    """Standard deviation of every column [SI]; inf where the prior is silent, as it is about payloads."""
     out = np.full(len(layout), np.inf)
     links: dict[str, dict[str, int]] = {}
     for k, column in enumerate(layout.columns):
+        if column.kind == "payload":
+            continue  # nothing is expected of what a robot may carry
         if column.width is not None:
             out[k] = column.width
         elif column.symbol in INERTIAL:

@@ -16,8 +16,11 @@ from steelyard.parameters import Array
 
 
 def minimum_norm(base: BaseParameters, value: Array) -> Array:
-    """χ = B⁺ χ_b, the smallest standard set with these base values (P0 eq. 26); C values, zero where without effect."""
-    return closest(base, value, np.zeros(len(base.layout)))
+    """χ = B⁺ χ_b, the smallest standard set with these base values (P0 eq. 26), (C,); zero where without effect.
+
+    What is known beforehand keeps its value.
+    """
+    return closest(base, value, base.layout.known)
 
 
 def closest(base: BaseParameters, value: Array, reference: Array, width: Array | None = None) -> Array:

@@ -23,6 +23,7 @@ from steelyard.checks.trial import Trial
 from steelyard.checks.velocities import Slopes, conflicts, slopes_of
 from steelyard.checks.wrong_robot import check_terms, likeness, robot_finding
 from steelyard.errors import DataError, SteelyardError
+from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
@@ -110,20 +111,24 @@ def check(project: Project, progress: Progress | None = None) -> Check:
 
 
 def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
-    """The project with gains of a first fit in the place of unknown ones: efforts are tried as torques."""
-    spec = project.spec
-    if spec.channels.effort.gain != UNKNOWN:
+    """The project with gains of a first fit, where gains are to be identified: efforts are tried as torques."""
+    spec, unknown = project.spec, project.spec.channels.effort.gain == UNKNOWN
+    if not finds_gains(project.estimator()):
         return project, []
     try:
         model = project.model()
         problem = project.problem(model, project.samples(model.robot, "identify", progress))
-        gains = [float(f"{x:.4g}") for x in to_scale(problem, project.estimator(), progress).factor]
+        factor = to_scale(problem, project.estimator(), progress).factor
     except SteelyardError as error:
+        if not unknown:
+            return project, []
         told = f"the gains are unknown, and a first fit does not find them, so that the robot is not tried: {error}"
         return project, [Finding("gains-unknown", "error", told, "all joints", "weigh with a known payload")]
+    stated = None if problem.drives is None else problem.drives.gain
+    gains = [float(f"{x:.4g}") for x in np.array(factor) * (1.0 if stated is None else np.array(stated))]
     effort = msgspec.structs.replace(spec.channels.effort, gain=gains)
     channels = msgspec.structs.replace(spec.channels, effort=effort)
-    told = f"the gains are unknown: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
+    told = f"gains are to be identified: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
     found = Finding("gains-unknown", "info", told, "all joints")
     return replace(project, spec=msgspec.structs.replace(spec, channels=channels)), [found]
 

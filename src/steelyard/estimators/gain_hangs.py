@@ -78,7 +78,7 @@ def hanging_findings(
 ) -> Iterator[Finding]:
     """gain-hangs: one line for all gains; gain-weak: those known far worse than the others.
 
-    relative (n,): σ(g_j)/|g_j| by the classical formula.
+    relative (n,): σ(g_j)/|g_j|.
     """
     said = {joint: _said([one for one in found if one.joint == joint and one.parameter != ALL]) for joint in names}
     told = "; ".join(f"{joint} on {what}" for joint, what in said.items())
@@ -93,8 +93,8 @@ def hanging_findings(
         yield Finding(
             "gain-weak",
             "warning",
-            f"the gain of {joint} is known to {relative[k]:.2g} of its value, the others to {usual:.2g}: what is known "
-            f"of the payload {reason}, and its first moments across the axis are zero or too small. The gain hangs on "
+            f"the gain of {joint} is known to {relative[k]:.2%} (classical σ), the others to {usual:.2%}: what is "
+            f"known of the payload {reason}, and its first moments across the axis are zero or too small. The gain hangs on "
             f"{said[joint]}, so an error of the model goes into it",
             joint,
             f"mount the payload off the axis of {joint}, or carry a heavier one",

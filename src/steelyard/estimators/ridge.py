@@ -12,7 +12,6 @@ from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.regularised import checked_weight, regularised
 from steelyard.information import Information, stacked
-from steelyard.parameters import INERTIAL
 
 
 @final
@@ -36,7 +35,7 @@ class Ridge:
         weights = 1.0 / joint_deviations(information, base)
         w = stacked(information, base.kept, np.where(np.isfinite(weights), weights, 0.0))[:, :-1]
         size = np.linalg.norm(w, axis=0) / np.sqrt(information.rows().sum())
-        pulled = [k for k, c in enumerate(base.kept) if base.layout.columns[c].symbol in INERTIAL and size[k] > 0.0]
+        pulled = [k for k, c in enumerate(base.kept) if base.layout.columns[c].kind == "link" and size[k] > 0.0]
         prior = np.zeros((len(pulled), len(base) + 1))
         prior[np.arange(len(pulled)), pulled] = size[pulled]
         return regularised(information, base, prior, self.weight)

@@ -8,10 +8,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard.errors import ModelError
+from steelyard.kernels.laws import GAS
 from steelyard.parameters import Array, Column
 from steelyard.robot import GasCompensator, Robot
 from steelyard.terms.springs import crank, over_length
-from steelyard.terms.term import Entry, Motion
+from steelyard.terms.term import Entry, Law, Motion
 
 
 @final
@@ -34,6 +35,18 @@ class Compensator:
     def fill(self, robot: Robot, motion: Motion) -> Array:
         cylinder = _cylinder(robot)
         return compensator_torque(cylinder, motion.q[robot.joint_index(cylinder.joint)])[None]
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return (gas_law(robot, _cylinder(robot)),)
+
+
+def gas_law(robot: Robot, cylinder: GasCompensator) -> Law:
+    """The torque of the cylinder as data for the simulation."""
+    area = 0.25 * np.pi * (cylinder.piston_diameter**2 - cylinder.rod_diameter**2)
+    charge = cylinder.compressibility * cylinder.gas_constant * cylinder.temperature * cylinder.gas_mass
+    anchors = (cylinder.anchor_below, cylinder.anchor_above, cylinder.angle)
+    own = np.eye(robot.dof)[robot.joint_index(cylinder.joint)]
+    return Law(GAS, own, (*anchors, area, cylinder.gas_volume, charge))
 
 
 def compensator_torque(cylinder: GasCompensator, q: Array) -> Array:

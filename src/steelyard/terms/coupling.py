@@ -9,9 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard.errors import ModelError
+from steelyard.kernels.laws import ACCELERATION, SMOOTH_SIGN, VISCOUS
 from steelyard.parameters import Array, Column
 from steelyard.robot import Robot
-from steelyard.terms.term import Entry, Motion, Width, linear_unit, smooth_sign
+from steelyard.terms.term import Entry, Law, Motion, Width, linear_unit, smooth_sign
 
 
 @final
@@ -55,6 +56,19 @@ class Coupling(Width):
         inertia = _tied(robot)[1] @ (share * (acceleration[k] - share * motion.a[j]))
         viscous = share * (speed[k] - share * motion.v[j])
         return np.concatenate([inertia, viscous, share * smooth_sign(speed[k], self.width)])
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        k, j, share = robot.coupled_arrays
+        # C_kj (C_k − C_kj e_j), what a motor feels of the other joints
+        cross = share * (robot.motor_map[k] - share * np.eye(robot.dof)[j])
+        return (
+            *(Law(ACCELERATION, along) for along in _tied(robot)[1] @ cross),
+            *(Law(VISCOUS, along) for along in cross),
+            *(
+                Law(SMOOTH_SIGN, robot.motor_map[m], (self.width,), float(part))
+                for m, part in zip(k, share[:, 0], strict=True)
+            ),
+        )
 
 
 def _tied(robot: Robot) -> tuple[tuple[tuple[int, int], ...], Array]:

@@ -7,10 +7,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.kernels.laws import DAHL
 from steelyard.kernels.presliding import dahl_states
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import PAST, Entry, Motion, per_joint, shape_name
+from steelyard.terms.term import PAST, Entry, Law, Motion, joint_laws, per_joint, shape_name
 
 
 @final
@@ -45,3 +46,6 @@ class Dahl:
         out = np.empty_like(motion.q)
         dahl_states(motion.q, self.length, carried, out)
         return out
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, DAHL, self.length)

@@ -7,9 +7,10 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.kernels.laws import ABSOLUTE, CONSTANT, NEGATIVE_SIGN, POSITIVE_SIGN, SMOOTH_SIGN, VISCOUS
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import Entry, Motion, Width, per_joint, smooth_sign
+from steelyard.terms.term import Entry, Law, Motion, Width, joint_laws, per_joint, smooth_sign
 
 
 @final
@@ -25,6 +26,9 @@ class Viscous:
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return motion.v
 
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, VISCOUS)
+
 
 @final
 @dataclass(frozen=True)
@@ -38,6 +42,9 @@ class Coulomb(Width):
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return smooth_sign(motion.v, self.width)
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, SMOOTH_SIGN, self.width)
 
 
 @final
@@ -59,6 +66,9 @@ class AsymmetricCoulomb(Width):
         sign = smooth_sign(motion.v, self.width)
         return np.concatenate([np.maximum(sign, 0.0), np.minimum(sign, 0.0)])
 
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, POSITIVE_SIGN, self.width) + joint_laws(robot, NEGATIVE_SIGN, self.width)
+
 
 @final
 @dataclass(frozen=True)
@@ -74,6 +84,9 @@ class AsymmetricViscous:
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.abs(motion.v)
 
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, ABSOLUTE)
+
 
 @final
 @dataclass(frozen=True)
@@ -87,3 +100,6 @@ class Offset:
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.ones_like(motion.v)
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, CONSTANT)

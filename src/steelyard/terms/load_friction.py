@@ -7,9 +7,10 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.kernels import laws
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import LOAD, Entry, Motion, Width, per_joint, shape_name, smooth_sign
+from steelyard.terms.term import LOAD, Entry, Law, Motion, Width, joint_laws, per_joint, shape_name, smooth_sign
 
 
 @final
@@ -40,3 +41,6 @@ class LoadFriction(Width):
         assert motion.load is not None
         size = np.abs(motion.load) if self.exponent == 1.0 else np.abs(motion.load) ** self.exponent
         return smooth_sign(motion.v, self.width) * size
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, laws.LOAD, self.width, self.exponent)

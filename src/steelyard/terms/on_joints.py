@@ -9,7 +9,7 @@ from typing import cast, final
 from steelyard.errors import ModelError, choices
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import Entry, Motion, Term, uses
+from steelyard.terms.term import Entry, Law, Motion, Term, laws_of, uses
 
 
 def on_joints(term: Term, joints: Sequence[str]) -> Term:
@@ -49,7 +49,12 @@ class OnJoints:
         for joint in self.joints:
             if joint not in robot.joint_names:
                 raise ModelError(f"Term '{self.name}': " + choices("joint", joint, robot.joint_names))
-        return [k for k, entry in enumerate(self.term.entries(robot)) if entry.column.owner in self.joints]
+        kept = [k for k, entry in enumerate(self.term.entries(robot)) if entry.column.owner in self.joints]
+        if not kept:
+            raise ModelError(
+                f"Term '{self.name}' has no column of {', '.join(self.joints)}. Leave out 'joints', or name others."
+            )
+        return kept
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         every = self.term.entries(robot)
@@ -60,3 +65,7 @@ class OnJoints:
             # the same term may be listed once more for other joints: each listing has a memory of its own
             motion = motion._replace(past=motion.past.setdefault(f"on {' '.join(self.joints)}", {}))
         return self.term.fill(robot, motion)[self._kept(robot)]
+
+    def laws(self, robot: Robot) -> tuple[Law, ...] | None:
+        every = laws_of(self.term, robot)
+        return None if every is None else tuple(every[k] for k in self._kept(robot))

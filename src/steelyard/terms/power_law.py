@@ -7,9 +7,10 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.kernels.laws import POWER
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import Entry, Motion, motor_friction, per_motor, shape_name
+from steelyard.terms.term import Entry, Law, Motion, motor_friction, motor_laws, per_motor, shape_name
 
 
 @final
@@ -35,3 +36,6 @@ class PowerLaw:
         if self.exponent == 0.5:
             return motor_friction(robot, motion.v, lambda v: np.copysign(np.sqrt(np.abs(v)), v))
         return motor_friction(robot, motion.v, lambda v: np.copysign(np.abs(v) ** self.exponent, v))
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return motor_laws(robot, POWER, self.exponent)

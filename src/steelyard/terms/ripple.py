@@ -9,9 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard.errors import ModelError
+from steelyard.kernels.laws import COSINE, SINE
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import GOLDEN, Entry, Motion, per_joint
+from steelyard.terms.term import GOLDEN, Entry, Law, Motion, per_joint
 
 
 @final
@@ -40,8 +41,16 @@ class Ripple:
         return per_joint(robot, f"Rs{mark}", "N.m", silent) + per_joint(robot, f"Rc{mark}", "N.m", silent)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
+        angle = self._of_joints(robot)[:, None] * motion.q
+        return np.concatenate([np.sin(angle), np.cos(angle)])
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        every = tuple(zip(np.eye(robot.dof), self._of_joints(robot), strict=True))
+        return tuple(Law(kind, own, (float(cycles),)) for kind in (SINE, COSINE) for own, cycles in every)
+
+    def _of_joints(self, robot: Robot) -> Array:
+        """Cycles of each joint, (n,)."""
         cycles = np.asarray(self.cycles, float)
         if cycles.ndim and len(cycles) != robot.dof:
             raise ModelError(f"Term 'ripple' lists {len(cycles)} cycles for the {robot.dof} joints of '{robot.name}'.")
-        angle = (np.broadcast_to(cycles, robot.dof) * (GOLDEN if self.placebo else 1.0))[:, None] * motion.q
-        return np.concatenate([np.sin(angle), np.cos(angle)])
+        return np.broadcast_to(cycles, robot.dof) * (GOLDEN if self.placebo else 1.0)

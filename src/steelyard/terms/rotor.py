@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from steelyard.kernels.laws import ACCELERATION
 from steelyard.parameters import Array
 from steelyard.robot import Robot
-from steelyard.terms.term import Entry, Motion, per_joint
+from steelyard.terms.term import Entry, Law, Motion, joint_laws, per_joint
 
 
 @final
@@ -22,3 +23,6 @@ class Rotor:
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return motion.a
+
+    def laws(self, robot: Robot) -> tuple[Law, ...]:
+        return joint_laws(robot, ACCELERATION)

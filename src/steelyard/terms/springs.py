@@ -9,10 +9,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard.errors import ModelError
+from steelyard.kernels.laws import CONSTANT, CRANK, LINEAR
 from steelyard.kernels.trigonometry import sine_cosine
 from steelyard.parameters import Array, Column
 from steelyard.robot import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Robot, Spring
-from steelyard.terms.term import Entry, Motion
+from steelyard.terms.term import Entry, Law, Motion
 
 # A length whose square is still a number [m]: two points this close are one, and L ∂L/∂q is zero there.
 _NO_LENGTH = 1e-150
@@ -60,6 +61,24 @@ class Springs:
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.concatenate([values for spring in robot.springs for values in _values(robot, spring, motion.q)])
+
+    def laws(self, robot: Robot) -> tuple[Law, ...] | None:
+        found = [_laws(robot, spring) for spring in robot.springs]
+        return None if None in found else tuple(law for laws in found for law in laws or ())
+
+
+def _laws(robot: Robot, spring: Spring) -> list[Law] | None:
+    """Laws of a spring's columns, in the order of the entries; None where it lies between two points."""
+    if not isinstance(spring, JointSpring | CrankSpring):
+        return None
+    own = np.eye(robot.dof)[robot.joint_index(spring.joint)]
+    if isinstance(spring, JointSpring):
+        free = [Law(LINEAR, own, (0.0,)), Law(CONSTANT, own)]
+        return free if spring.free is None else [Law(LINEAR, own, (spring.free,))]
+    crank = (spring.anchor_below, spring.anchor_above, spring.angle)
+    if spring.free is None:
+        return [Law(CRANK, own, (*crank, 1.0, 0.0)), Law(CRANK, own, (*crank, 0.0, 1.0))]
+    return [Law(CRANK, own, (*crank, 1.0, -spring.free))]
 
 
 def nominal_spring_torque(robot: Robot, q: Array) -> Array:

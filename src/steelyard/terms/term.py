@@ -9,7 +9,9 @@ A term names its columns once and fills them on a tile of samples:
 and the first term that names the column says its unit and nominal value. What a term takes from the acceleration must
 not depend on q (it goes into the mass matrix as a constant).
 
-Three class attributes are optional: `needs` names the terms it only makes sense beside; `uses` lists what it takes
+A term that can be simulated has a method `laws(robot)` beside them: for every entry the same value as data, a `Law`.
+
+Two class attributes are optional: `needs` names the terms it only makes sense beside; `uses` lists what it takes
 besides q, v and a, of "time", "load" and "past". Of these `Motion` then holds the values.
 """
 
@@ -48,6 +50,19 @@ class Entry(NamedTuple):
     column: Column
 
 
+class Law(NamedTuple):
+    """The value of an entry as data for the compiled simulation: share · f(x; shape), f by `kind` of `kernels.laws`.
+
+    The coordinate x is along · q, along · q̇ or along · q̈ with `along` (n,), as the kind says: a joint's own position
+    or velocity, or the speed of a motor that turns with several joints.
+    """
+
+    kind: int
+    along: Array
+    shape: tuple[float, ...] = ()
+    share: float = 1.0
+
+
 TIME, LOAD, PAST = "time", "load", "past"
 # For placebos: the ratio no gear has.
 GOLDEN = 0.5 * (1.0 + 5.0**0.5)
@@ -71,6 +86,12 @@ class Term(Protocol):
 def uses(term: Term) -> tuple[str, ...]:
     """What a term takes from the motion besides q, v and a."""
     return getattr(term, "uses", ())
+
+
+def laws_of(term: Term, robot: Robot) -> tuple[Law, ...] | None:
+    """The laws of a term's entries, None where it cannot be simulated."""
+    laws: Callable[[Robot], tuple[Law, ...] | None] | None = getattr(term, "laws", None)
+    return None if laws is None else laws(robot)
 
 
 def smooth_sign(v: Array, width: float) -> Array:
@@ -112,6 +133,17 @@ def motor_friction(robot: Robot, v: Array, law: Callable[[Array], Array]) -> Arr
         return own
     k, _, share = robot.coupled_arrays
     return np.concatenate([own, share * law(robot.motor_map @ v)[k]])
+
+
+def joint_laws(robot: Robot, kind: int, *shape: float) -> tuple[Law, ...]:
+    """The laws of `per_joint`'s entries: each of its own joint."""
+    return tuple(Law(kind, own, shape) for own in np.eye(robot.dof))
+
+
+def motor_laws(robot: Robot, kind: int, *shape: float) -> tuple[Law, ...]:
+    """The laws of `per_motor`'s entries, as `motor_friction` fills them."""
+    coupled = (Law(kind, robot.motor_map[k], shape, float(robot.motor_map[k, j])) for k, j in robot.coupled)
+    return (*joint_laws(robot, kind, *shape), *coupled)
 
 
 def shape_name(value: float) -> str:

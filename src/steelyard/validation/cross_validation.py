@@ -79,7 +79,8 @@ def cross_validate(
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
     a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
     """
-    done = [_fold(base, information, estimator, name, times, mask) for name, times in _folds(information, folds)]
+    named = _folds(information, folds, finds_gains(estimator))
+    done = [_fold(base, information, estimator, name, times, mask) for name, times in named]
     return _summed(estimator, folds, done)
 
 
@@ -102,19 +103,20 @@ def cross_validate_problem(
             "Load friction of a robot without nominal inertias needs torques, which every fold would have to find "
             "first: leave out the term 'load' to cross-validate drive gains."
         )
+    by_load = finds_gains(estimator)
     shifts = effort_shifts(problem) if delays else ()
     base = base_parameters(problem.model)
     if problem.model.knows_load:
         whole = observe(problem, progress=progress, shifts=shifts)
-        looks = {name: (problem, whole) for name, _ in _folds(whole, folds)}
+        looks = {name: (problem, whole) for name, _ in _folds(whole, folds, by_load)}
     else:
         whole = observe(without_load(problem), progress=progress, shifts=shifts)
         looks = {}
-        for name, times in _folds(whole, folds):
+        for name, times in _folds(whole, folds, by_load):
             own = with_load(problem, progress, lambda every, times=times: restricted(every, times, out=True))
             looks[name] = (own, observe(own, progress=progress, shifts=shifts))
     done = []
-    for name, times in _folds(whole, folds):
+    for name, times in _folds(whole, folds, by_load):
         own, information = looks[name]
         if delays:
             late = estimate_delays(own, restricted(information, times, out=True)).correction
@@ -182,12 +184,28 @@ def _summed(
     )
 
 
-def _folds(information: Information, folds: int | Literal["runs"]) -> list[tuple[str, tuple[Time, ...]]]:
-    """Names and time blocks of the folds."""
+def _folds(
+    information: Information, folds: int | Literal["runs"], by_load: bool = False
+) -> list[tuple[str, tuple[Time, ...]]]:
+    """Names and time blocks of the folds; with `by_load` each has a part of every load case, and none a whole one."""
+    cases = {
+        load: [t for t in information.times if t[1] == load] for load in dict.fromkeys(t[1] for t in information.times)
+    }
     if folds == "runs":
         found = [
             (f"run '{r}'", tuple(time for time in information.times if time[0] == r)) for r in information.block_rows
         ]
+        alone = [name for name, times in found if any(set(case) <= set(times) for case in cases.values())]
+        if by_load and alone:
+            raise EstimationError(
+                f"Without {alone[0]} no run of its load is left, and the gains have no scale: record the payload in "
+                "two runs, or cross-validate with a number of folds."
+            )
+    elif isinstance(folds, int) and folds >= 2 and by_load:
+        parts = [restricted(information, case).clusters(folds) for case in cases.values()]
+        count = min(len(part) for part in parts)
+        joined = [tuple(t for part in parts for group in part[k::count] for t in group) for k in range(count)]
+        found = [(f"fold {k + 1}", times) for k, times in enumerate(joined)]
     elif isinstance(folds, int) and folds >= 2:
         found = [(_stretch(times), times) for times in information.clusters(folds)]
     else:

@@ -1,0 +1,75 @@
+"""DIDIM: measured efforts explained by a simulated motion alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import numpy as np
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.iv import checked_options
+from steelyard.estimators.least_squares import solve
+from steelyard.estimators.simulating import (
+    instrument_columns,
+    iterate,
+    no_experiment,
+    part_taking,
+    start_values,
+    weights_of,
+)
+from steelyard.information import Information, stacked
+from steelyard.observe import Progress
+from steelyard.parameters import Array
+from steelyard.problem import Problem
+
+
+@final
+@dataclass(frozen=True)
+class DIDIM:
+    """Direct and inverse dynamic identification (DIDIM): θ̂ = Z⁺ y, in units of σ_j   (P4 eq. 19)
+
+    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference. The
+    measured motion is not used at all, so its noise does no harm; an error of the simulator's controller or sensors
+    does. Iterates as `iv`, with the same options.
+    """
+
+    tolerance: float = 0.025
+    most: int = 20
+    start: str = "wls"
+    ratio: float | None = None
+    name: ClassVar[str] = "didim"
+
+    def __post_init__(self) -> None:
+        checked_options(self.tolerance, self.most)
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        raise no_experiment(self.name)
+
+    def estimate_by_simulation(
+        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
+        if problem.experiment is None:
+            raise no_experiment(self.name)
+        weights = weights_of(information, base)
+        shown, used = part_taking(information, base, weights, self.ratio)
+        start, std = start_values(problem, base, information, self.start)
+        columns = instrument_columns(base, np.array(base.kept)[used])
+
+        def step(both: Information) -> tuple[Array, float]:
+            r = stacked(both, columns, weights)
+            scale = np.linalg.norm(r[:, :-1], axis=0)
+            scale[scale == 0.0] = 1.0
+            theta = np.linalg.lstsq(r[:, :-1] / scale, r[:, -1], rcond=None)[0] / scale
+            value = np.zeros(len(base))
+            value[used] = theta
+            return value, float(np.linalg.norm(r[:, -1] - r[:, :-1] @ theta))
+
+        done = iterate(problem, base, np.where(used, start, 0.0), std, step, self.tolerance, self.most, progress)
+        # least squares of the measured efforts on the columns of the simulated motion
+        simulated = replace(
+            base, layout=done.information.layout, kept=tuple(instrument_columns(base, base.kept).tolist())
+        )
+        found = solve(done.information, simulated, weights, cancelled=shown & ~used)
+        return found.with_findings(done.findings(self.name, self.tolerance))

@@ -1,0 +1,145 @@
+"""Instrumental variables: the columns of a simulated motion as instruments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.errors import EstimationError
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import CLUSTERS, FEWEST_CLUSTERS, cluster_findings, excitation_findings, spread
+from steelyard.estimators.simulating import (
+    instrument_columns,
+    iterate,
+    no_experiment,
+    part_taking,
+    start_values,
+    weights_of,
+)
+from steelyard.information import Information, stacked, triangular
+from steelyard.observe import Progress
+from steelyard.parameters import Array
+from steelyard.problem import Problem
+
+
+@final
+@dataclass(frozen=True)
+class IV:
+    """Instrumental variables (IDIM-IV): θ̂ = (Zᵀ Ω W)⁻¹ Zᵀ Ω y, Ω = diag(1/σ_j²)   (P4 eq. 10)
+
+    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference: free
+    of measurement noise, and of whatever feeds back into the measured motion. Simulated and solved again until values
+    and residual change by less than `tolerance`, at most `most` times; `start` is "nominal" or "wls"; `ratio` cancels
+    uncertain parameters first, as `essential` does.
+    """
+
+    tolerance: float = 0.025
+    most: int = 20
+    start: str = "wls"
+    ratio: float | None = None
+    name: ClassVar[str] = "iv"
+
+    def __post_init__(self) -> None:
+        checked_options(self.tolerance, self.most)
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        raise no_experiment(self.name)
+
+    def estimate_by_simulation(
+        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
+        if problem.experiment is None:
+            raise no_experiment(self.name)
+        weights = weights_of(information, base)
+        shown, used = part_taking(information, base, weights, self.ratio)
+        start, std = start_values(problem, base, information, self.start)
+
+        def step(both: Information) -> tuple[Array, float]:
+            theta, rest = instrumental(both, base, weights, used)
+            return np.where(used, spread(theta, used), 0.0), rest
+
+        done = iterate(problem, base, np.where(used, start, 0.0), std, step, self.tolerance, self.most, progress)
+        found = with_error_bars(done.information, base, weights, shown, used)
+        return found.with_findings(done.findings(self.name, self.tolerance))
+
+
+def checked_options(tolerance: float, most: int) -> None:
+    if not 0.0 < tolerance < 1.0:
+        raise EstimationError(f"The tolerance must lie between 0 and 1 (the papers take 0.025), not {tolerance!r}.")
+    if not (isinstance(most, int) and most >= 1):
+        raise EstimationError(f"most must be a whole number from 1, not {most!r}.")
+
+
+def _columns(base: BaseParameters, used: NDArray[np.bool_]) -> NDArray[np.int64]:
+    kept = np.array(base.kept)[used]
+    return np.concatenate([instrument_columns(base, kept), kept])
+
+
+def _solved(r: Array) -> Array:
+    """θ from the triangle of [Z W y]: Zᵀ(Wθ − y) = R_zzᵀ(R_zw θ − r_zy), so R_zw θ = r_zy."""
+    b = (r.shape[1] - 1) // 2
+    return np.asarray(np.linalg.solve(r[:b, b:-1], r[:b, -1]), float)
+
+
+def instrumental(
+    information: Information, base: BaseParameters, weights: Array, used: NDArray[np.bool_]
+) -> tuple[Array, float]:
+    """θ̂ of the used parameters, and ‖y − Wθ̂‖ in units of σ."""
+    r = stacked(information, _columns(base, used), weights)
+    b = int(used.sum())
+    try:
+        theta = _solved(r)
+    except np.linalg.LinAlgError:
+        raise EstimationError(
+            "The simulated motion says nothing about the measured one: check the reference."
+        ) from None
+    return theta, float(np.linalg.norm(r[:, -1] - r[:, b:-1] @ theta))
+
+
+def with_error_bars(
+    information: Information,
+    base: BaseParameters,
+    weights: Array,
+    shown: NDArray[np.bool_],
+    used: NDArray[np.bool_],
+) -> Estimate:
+    """The instrumental estimate with s² (ZᵀW)⁻¹ ZᵀZ (WᵀZ)⁻¹ and with blocks of time left out in turn."""
+    columns, b = _columns(base, used), int(used.sum())
+    whole = stacked(information, columns, weights)
+    theta = _solved(whole)
+    rest = whole[:, -1] - whole[:, b:-1] @ theta
+    rows = int(information.rows()[weights > 0].sum())
+    inverse = np.linalg.inv(whole[:b, b:-1])
+    classical = float(rest @ rest) / max(rows - b, 1) * inverse @ inverse.T
+    groups = information.clusters(CLUSTERS)
+    parts = [stacked(information, columns, weights, group) for group in groups]
+    robust = _left_out(parts, theta)
+    w = triangular(whole[:, b:-1])
+    held = shown & ~used
+    return Estimate(
+        np.where(held, 0.0, spread(theta, used)),
+        spread(classical if robust is None else robust, used),
+        spread(classical, used),
+        held,
+        0 if robust is None else len(groups),
+        float(np.linalg.cond(w)),
+        float(np.linalg.cond(w / np.linalg.norm(w, axis=0))),
+        excitation_findings(base, shown) + cluster_findings(base, columns[:0], np.zeros(0, bool), len(groups)),
+    )
+
+
+def _left_out(parts: list[Array], theta: Array) -> Array | None:
+    """CR3 covariance: every cluster left out in turn, with the same instruments; None with too few."""
+    count = len(parts)
+    if count < FEWEST_CLUSTERS:
+        return None
+    changes = []
+    for g in range(count):
+        r = triangular(np.concatenate([part for k, part in enumerate(parts) if k != g]))
+        changes.append(_solved(r) - theta)
+    change = np.array(changes)
+    return (count - 1) / count * change.T @ change

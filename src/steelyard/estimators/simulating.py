@@ -1,0 +1,196 @@
+"""What the estimators that simulate share: runs driven again with an estimate, and iterations that end (P4 §II)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.base_parameters import BaseParameters, independent_columns
+from steelyard.controllers import Controller
+from steelyard.errors import EstimationError, SimulationError
+from steelyard.estimators.essential import eliminate
+from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations
+from steelyard.estimators.wls import WLS
+from steelyard.findings import Finding
+from steelyard.information import Information, stacked
+from steelyard.observe import Progress, observe
+from steelyard.parameters import Array
+from steelyard.plant import Plant
+from steelyard.problem import Problem
+from steelyard.samples import Piece, Samples
+from steelyard.simulate import simulate
+
+# An estimate that cannot be simulated is drawn back to the one before, half way each time.
+MOST_HALVINGS = 8
+# A parameter known to better than this is never cancelled.
+CERTAIN = 0.01
+# A parameter below so many of its standard deviations is compared with these, not with itself.
+_NOISE = 3.0
+
+
+@runtime_checkable
+class SimulatingEstimator(Estimator, Protocol):
+    """An estimator that drives the runs again: it asks for the problem and its experiment."""
+
+    def estimate_by_simulation(
+        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate: ...
+
+
+class Iteration(NamedTuple):
+    """One step: what it was simulated with, the residual ‖y − Wθ‖ or ‖y − Zθ‖ after it in units of σ, the largest
+    relative change and whose it is, and how often the step was halved."""
+
+    value: Array
+    residual: float
+    change: float
+    worst: str
+    halvings: int
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """A finished iteration: the last information with instruments, its values, and every step."""
+
+    information: Information
+    value: Array
+    steps: tuple[Iteration, ...]
+    converged: bool
+
+    def findings(self, name: str, tolerance: float) -> tuple[Finding, ...]:
+        told = "; ".join(
+            f"{k}: {step.change:.2%} ({step.worst}), residual {step.residual:.5g}"
+            + (f", halved {step.halvings}×" if step.halvings else "")
+            for k, step in enumerate(self.steps, start=1)
+        )
+        if self.converged:
+            return (Finding("iterations", "info", f"{name} converged in {len(self.steps)} iterations. {told}"),)
+        return (
+            Finding(
+                "not-converged",
+                "warning",
+                f"{name} did not settle to {tolerance:.2%} in {len(self.steps)} iterations. {told}",
+                fix="look at the controller, the reference and the start; or allow more iterations",
+            ),
+        )
+
+
+def no_experiment(name: str) -> EstimationError:
+    return EstimationError(
+        f"Estimator '{name}' drives the runs again in simulation, and the problem does not say how they were driven: "
+        "give an experiment, i.e. references ([channels] reference) and a [controller]."
+    )
+
+
+def driven_again(problem: Problem, theta: Array, progress: Progress | None = None) -> dict[str, Samples]:
+    """The runs as the model with theta (C,) would have made them, on the runs' own clocks and stretches."""
+    experiment = problem.experiment
+    assert experiment is not None
+    plants: dict[str, Plant] = {run.load: Plant(problem.model, theta, run.load) for run in problem.runs}
+    controllers = {load: experiment.control(plant) for load, plant in plants.items()}
+    return {run.name: _driven(problem, run, plants[run.load], controllers[run.load], progress) for run in problem.runs}
+
+
+def _driven(problem: Problem, run: Samples, plant: Plant, controller: Controller, progress: Progress | None) -> Samples:
+    experiment = problem.experiment
+    assert experiment is not None
+    pieces = []
+    for k, reference in enumerate(experiment.references[run.name]):
+        made = simulate(plant, controller, reference, run.rate, experiment.loop, progress)
+        pieces.append(Piece(k, 0, made.q, made.v, made.a, made.tau))
+    return replace(run, open=lambda: iter(pieces), history=("simulated",))
+
+
+def instrument_columns(base: BaseParameters, kept: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """The columns of the simulated motion that stand beside layout columns `kept`."""
+    return len(base.layout) + np.asarray(kept)
+
+
+def weights_of(information: Information, base: BaseParameters) -> Array:
+    """1/σ_j of each joint's own least squares on the measured motion, zero for joints without rows, (n,)."""
+    return np.nan_to_num(1.0 / joint_deviations(information.without_known(), base), posinf=0.0)
+
+
+def part_taking(
+    information: Information, base: BaseParameters, weights: Array, ratio: float | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which base parameters (b,) the measured motion shows, and which take part: with a ratio, the essential ones."""
+    whole = stacked(information.without_known(), base.kept, weights)
+    free = list(independent_columns(whole[:, :-1], DATA_TOLERANCE).kept)
+    shown = np.zeros(len(base), bool)
+    shown[free] = True
+    used = shown.copy()
+    if ratio is not None:
+        rows = int(information.rows()[weights > 0].sum())
+        used[[step.parameter for step in eliminate(whole, free, rows, ratio, CERTAIN)]] = False
+    return shown, used
+
+
+def start_values(problem: Problem, base: BaseParameters, information: Information, start: str) -> tuple[Array, Array]:
+    """Where the iteration starts, and σ of the parameters for its stopping rule, both (b,)."""
+    first = WLS().estimate(base, information.without_known())
+    std = np.sqrt(np.nan_to_num(np.diagonal(first.covariance)))
+    nominal = problem.model.layout.nominal
+    if start == "wls":
+        return np.nan_to_num(first.value), std
+    if start != "nominal":
+        raise EstimationError(f"start must be nominal or wls, not '{start}'.")
+    if nominal is None:
+        raise EstimationError('The robot file gives no nominal inertias to start a simulation from: use start = "wls".')
+    return base.map @ nominal, std
+
+
+def iterate(
+    problem: Problem,
+    base: BaseParameters,
+    start: Array,
+    std: Array,
+    step: Callable[[Information], tuple[Array, float]],
+    tolerance: float,
+    most: int,
+    progress: Progress | None = None,
+) -> Iterated:
+    """Simulate, observe both motions, `step` to new values (b,) and their residual, until both settle.
+
+    They have when no value changes by more than `tolerance` of itself (or of three σ, where it is less than that) and
+    the residual by no more than that either. An estimate that cannot be simulated is drawn back towards the last that
+    could.
+    """
+    value, before = start, start
+    steps: list[Iteration] = []
+    last = np.inf
+    while True:
+        simulated, value, halvings = _simulated(problem, base, value, before, progress)
+        information = observe(problem, progress=progress, instruments=simulated).without_known()
+        before = value
+        value, residual = step(information)
+        size = np.maximum(np.abs(value), _NOISE * std)
+        moved = np.where(size > 0.0, np.abs(value - before) / np.where(size > 0.0, size, 1.0), 0.0)
+        worst = int(np.argmax(moved))
+        steps.append(Iteration(before, residual, float(moved[worst]), base.names[worst], halvings))
+        settled = moved[worst] <= tolerance and abs(residual - last) <= tolerance * residual
+        if settled or len(steps) >= most:
+            return Iterated(information, value, tuple(steps), bool(settled))
+        last = residual
+
+
+def _simulated(
+    problem: Problem, base: BaseParameters, value: Array, before: Array, progress: Progress | None
+) -> tuple[dict[str, Samples], Array, int]:
+    """The runs with a value, or with one nearer to that of the step before where it cannot be simulated."""
+    told = ""
+    for halvings in range(MOST_HALVINGS + 1):
+        try:
+            return driven_again(problem, base.theta(value), progress), value, halvings
+        except SimulationError as error:
+            told = str(error)
+            value = 0.5 * (value + before)
+    raise EstimationError(
+        f"The estimate cannot be simulated, nor any of {MOST_HALVINGS} values nearer to the one before: {told} Start "
+        "from wls, keep the controller's bandwidth, or leave out parameters that the motion does not show (ratio)."
+    )
