@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import ChannelMap, Signal
+from steelyard.controllers import PD, PID, Cascade, ComputedTorque
 from steelyard.delays import Delays, estimate_delays
 from steelyard.errors import SteelyardError
 from steelyard.estimators import LS, MAP, TLS, WLS, Essential, Gains, Huber, Ridge, TLSMixed
 from steelyard.excitation import limits_of, random_fourier, random_points
+from steelyard.experiment import Experiment
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
@@ -19,6 +21,7 @@ from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import Column
 from steelyard.payload import Payload
+from steelyard.plant import Plant
 from steelyard.prediction import predict
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
@@ -29,6 +32,7 @@ from steelyard.robot import Robot
 from steelyard.run import run
 from steelyard.samples import Samples
 from steelyard.selection import Selection, offers, select
+from steelyard.simulate import Loop, Reference, Simulated, simulate
 from steelyard.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
@@ -57,15 +61,19 @@ from steelyard.weigh import PayloadResult, weigh_payload
 __all__ = [
     "LS",
     "MAP",
+    "PD",
+    "PID",
     "TLS",
     "WLS",
     "AsymmetricCoulomb",
     "AsymmetricViscous",
     "BaseParameters",
+    "Cascade",
     "ChannelMap",
     "Column",
     "Comparison",
     "Compensator",
+    "ComputedTorque",
     "Coulomb",
     "Coupling",
     "CrossValidation",
@@ -74,6 +82,7 @@ __all__ = [
     "Drift",
     "Entry",
     "Essential",
+    "Experiment",
     "Finding",
     "Fourier",
     "Gains",
@@ -81,17 +90,20 @@ __all__ = [
     "Identification",
     "Information",
     "LoadFriction",
+    "Loop",
     "Model",
     "Motion",
     "Offset",
     "OnJoints",
     "Payload",
     "PayloadResult",
+    "Plant",
     "PowerLaw",
     "Preparation",
     "Problem",
     "Quintic",
     "Recording",
+    "Reference",
     "Ridge",
     "Ripple",
     "Robot",
@@ -99,6 +111,7 @@ __all__ = [
     "Samples",
     "Selection",
     "Signal",
+    "Simulated",
     "Springs",
     "SteelyardError",
     "Stribeck",
@@ -126,6 +139,7 @@ __all__ = [
     "read_robot",
     "run",
     "select",
+    "simulate",
     "validate",
     "weigh_payload",
     "with_load",

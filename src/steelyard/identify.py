@@ -14,6 +14,7 @@ from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import WLS, Estimate, Estimator
 from steelyard.estimators.estimator import estimated, finds_gains, in_torques
 from steelyard.estimators.least_squares import joint_deviations
+from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.information import Information
@@ -25,6 +26,9 @@ from steelyard.scale import with_load_to_scale
 from steelyard.scores import score
 from steelyard.standard import closest, closest_on_essential, minimum_norm
 from steelyard.threads import single_threaded
+
+# A fit that leaves more than this of the effort has the wrong robot, units or loads.
+HALF = 0.5
 
 
 @single_threaded
@@ -50,7 +54,10 @@ def identify(
         problem = with_load_to_scale(problem, estimator, progress)
         information = observe(problem, progress=progress)
     base = base_parameters(problem.model)
-    estimate = estimated(estimator, base, information)
+    if isinstance(estimator, SimulatingEstimator):
+        estimate = estimator.estimate_by_simulation(problem, base, information, progress)
+    else:
+        estimate = estimated(estimator, base, information)
 
     theta, nominal = base.theta(estimate.value), base.layout.nominal
     torques, other = in_torques(information, estimate), None
@@ -158,6 +165,25 @@ def _with_doubts(result: Identification) -> Identification:
             Finding("correlated", "info", f"{len(pairs)} pairs of parameters are hard to tell apart: {shown}")
         )
     doubts += _negative_drives(result)
+    if result.relative_error.total > HALF:
+        doubts.append(
+            Finding(
+                "explains-little",
+                "warning",
+                f"the fit explains only {max(0.0, 1 - result.relative_error.total):.0%} of the effort it was fitted to",
+                fix="check units, signs and columns (steelyard check), loads of the runs, what is stated of payloads",
+            )
+        )
+    if result.gains is not None and any(c.symbol.startswith("Fl") for c in result.base.layout.columns):
+        doubts.append(
+            Finding(
+                "load-friction-and-gains",
+                "warning",
+                "load friction grows with the load as a gain or a payload's mass does: each can take the other's part, "
+                "and σ does not show it",
+                fix="identify without the term 'load' too, and take the difference as part of the error",
+            )
+        )
     fitted, unseen = result.relative_error.total, result.unseen.total if result.unseen else 0.0
     if unseen > max(2.0 * fitted, fitted + 0.05):
         doubts.append(

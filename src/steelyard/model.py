@@ -211,16 +211,19 @@ class Model:
             return self._nominal_links
         return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (self.robot.dof, 1))
 
+    def load_links(self, load: str = UNLOADED) -> Array:
+        """Inertial parameters (n, 10) of what the gears carry, with what is known of the payload."""
+        if load not in self.loads:
+            return self._load_links
+        theta = self.layout.known.copy()
+        theta[self.inertial_index] = self._load_links
+        return self.bearing(theta, load)[self.inertial_index]
+
     def load(self, motion: Motion, load: str = UNLOADED) -> Array:
         """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
         payload, the compensator and the nominal springs."""
         tau = np.empty_like(motion.q)
-        links = self._load_links
-        if load in self.loads:
-            theta = self.layout.known.copy()
-            theta[self.inertial_index] = links
-            links = self.bearing(theta, load)[self.inertial_index]
-        dynamics.inverse_dynamics(*self.mechanism, links, *motion[:3], tau)
+        dynamics.inverse_dynamics(*self.mechanism, self.load_links(load), *motion[:3], tau)
         cylinder = self.robot.compensator
         if cylinder is not None:
             row = self.robot.joint_index(cylinder.joint)

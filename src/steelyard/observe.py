@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -15,7 +15,7 @@ from steelyard.decimation import DecimationStream, Decimator
 from steelyard.errors import EstimationError
 from steelyard.information import KNOWN, MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.model import Model
-from steelyard.parameters import Array
+from steelyard.parameters import Array, Layout
 from steelyard.problem import Problem
 from steelyard.recording import Progress
 from steelyard.samples import Piece, Samples
@@ -138,11 +138,18 @@ def _furthest(shifts: Sequence[float]) -> float:
 
 @single_threaded
 def observe(
-    problem: Problem, tile: int = TILE, progress: Progress | None = None, shifts: Sequence[float] = ()
+    problem: Problem,
+    tile: int = TILE,
+    progress: Progress | None = None,
+    shifts: Sequence[float] = (),
+    instruments: Mapping[str, Samples] | None = None,
 ) -> Information:
     """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory.
 
     `shifts` [s] add responses: the effort read so much later, from which delays are found without another pass.
+    `instruments` are simulated samples of every run, by its name and on its clock: the triangles are then those of
+    [W_j | Z_j | y_j] with Z the columns of the simulated motion in the same rows, and the layout is doubled
+    (`instrument_layout`).
     """
     if not problem.model.knows_load:
         raise EstimationError(
@@ -153,7 +160,8 @@ def observe(
     n = model.robot.dof
     shares = problem.row_shares
     reach = [np.flatnonzero(model.nonzero[share != 0.0].any(axis=0)) for share in shares]
-    columns = tuple(row[row < model.own_columns] for row in reach)
+    copies, count = 1 if instruments is None else 2, len(model.layout)
+    columns = tuple(np.concatenate([k * count + row[row < model.own_columns] for k in range(copies)]) for row in reach)
     responses = ("effort", *(f"effort {1e3 * shift:+.6g} ms" for shift in shifts))
     blocks: dict[BlockKey, Triangle] = {}
     block_rows: dict[str, int] = {}
@@ -161,10 +169,13 @@ def observe(
         # known from the clock before the pass, so that no block is ever merged afterwards
         size = max(1, -(-row_count(problem, run, _furthest(shifts)) // MOST_BLOCKS))
         block_rows[run.name] = size
-        gatherers = [_Gatherer(run, j, _shares(model, shares[j], columns[j]), size) for j in range(n)]
+        gatherers = [_Gatherer(run, j, _shares(model, shares[j], columns[j], copies), size) for j in range(n)]
         alive = ~run.dead
-        alive[list(problem.still)] = False
-        for batch in _batches(stream_rows(problem, run, tile, progress, shifts), _BATCH):
+        alive[list(problem.silent)] = False
+        rows = stream_rows(problem, run, tile, progress, shifts)
+        if instruments is not None:
+            rows = _beside(rows, stream_rows(problem, instruments[run.name], tile, None, shifts))
+        for batch in _batches(rows, _BATCH):
             moving = problem.moving(batch.v, batch.still) & alive[:, None]
             for share, gatherer in zip(shares, gatherers, strict=True):
                 gatherer.add(batch, batch.inside & moving[share != 0.0].all(axis=0))
@@ -176,30 +187,50 @@ def observe(
             f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
             "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
         )
-    found = Information(model.layout, model.robot.joint_names, columns, responses, blocks, block_rows)
-    return _with_payloads(found, model, reach) if model.payloads else found
+    layout = model.layout if instruments is None else instrument_layout(model.layout)
+    found = Information(layout, model.robot.joint_names, columns, responses, blocks, block_rows)
+    return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 
-def _with_payloads(information: Information, model: Model, reach: Sequence[NDArray[np.int64]]) -> Information:
+def instrument_layout(layout: Layout) -> Layout:
+    """The model's columns, then the same of the simulated motion, `simulated link1.XX` and so on."""
+    return Layout((*layout.columns, *(replace(c, owner=f"simulated {c.owner}") for c in layout.columns)))
+
+
+def _beside(rows: Iterator[RowBatch], simulated: Iterator[RowBatch]) -> Iterator[RowBatch]:
+    """Rows of a run with the columns of the simulated motion under its own; the rest is that of the run."""
+    for batch, other in zip(rows, simulated, strict=True):
+        if not np.array_equal(batch.number, other.number):
+            raise EstimationError("Simulated samples must have the stretches and the rate of the run they stand for.")
+        yield batch._replace(w=np.concatenate([batch.w, other.w]))
+
+
+def _with_payloads(
+    information: Information, model: Model, reach: Sequence[NDArray[np.int64]], copies: int
+) -> Information:
     """The information with the payloads' columns, made from those of the links that carry them (P2 eq. 10).
 
     R [W | y] ↦ R [W  W_link T_unknown  y  W_link T_known χ_known] in the blocks of a payload's load case.
     """
     efforts, known = len(information.responses), np.array([column.known for column in model.layout.columns])
-    columns = tuple(row[~known[row]] for row in reach)
+    count, own = len(model.layout), model.own_columns
+    columns = tuple(np.concatenate([k * count + row[~known[row]] for k in range(copies)]) for row in reach)
     maps = {}
     for load in {key.load for key in information.blocks}:
         # every column in terms of the robot's own
-        whole = np.eye(len(model.layout))[: model.own_columns]
+        whole = np.eye(count)[:own]
         if load in model.loads:
             payload, places, link = model.loads[load]
             whole[np.ix_(link, places)] = payload.on_link
+        torque = np.concatenate([whole @ model.layout.known, np.zeros((copies - 1) * own)])
+        whole = np.kron(np.eye(copies), whole)
         for j, (robot, wide) in enumerate(zip(information.columns, columns, strict=True)):
+            place = robot // count * own + robot % count
             e = np.zeros((len(robot) + efforts, len(wide) + efforts + int(known.any())))
-            e[: len(robot), : len(wide)] = whole[np.ix_(robot, wide)]
+            e[: len(robot), : len(wide)] = whole[np.ix_(place, wide)]
             e[len(robot) :, len(wide) : len(wide) + efforts] = np.eye(efforts)
             if known.any():
-                e[: len(robot), -1] = whole[robot] @ model.layout.known
+                e[: len(robot), -1] = torque[place]
             maps[j, load] = e
     blocks = {key: Triangle.of(t.r @ maps[key.joint, key.load], t.rows) for key, t in information.blocks.items()}
     responses = (*information.responses, KNOWN) if known.any() else information.responses
@@ -248,16 +279,18 @@ def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
 _Share = tuple[float, int, NDArray[Any]]
 
 
-def _shares(model: Model, share: Array, columns: NDArray[np.int64]) -> tuple[_Share, ...]:
+def _shares(model: Model, share: Array, columns: NDArray[np.int64], copies: int) -> tuple[_Share, ...]:
     """The joints whose equations make up a row, the identity but for the rows of coupled motors."""
-    rows, layout_columns = model.places.T
+    shift = np.repeat(np.arange(copies), len(model.places))
+    rows, layout_columns = np.tile(model.places[:, 0], copies), np.tile(model.places[:, 1], copies)
+    layout_columns = layout_columns + shift * len(model.layout)
     out = []
     for joint in np.flatnonzero(share):
-        where = np.full(len(model.layout), -1)
+        where = np.full(copies * len(model.layout), -1)
         where[layout_columns[rows == joint]] = np.flatnonzero(rows == joint)
         places = where[columns]
         if np.any(places < 0):
-            matrix = np.zeros((len(columns), len(model.places)))
+            matrix = np.zeros((len(columns), len(rows)))
             matrix[places >= 0, places[places >= 0]] = 1.0
             places = matrix
         out.append((float(share[joint]), int(joint), places))

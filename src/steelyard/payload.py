@@ -21,7 +21,7 @@ class Payload:
     """A body fixed to `link` in every run whose load case is `name` (P2 eqs 9–10, P3 eq. 18).
 
     Its ten inertial parameters are about its own frame, `pose` = ˡⁱⁿᵏT_payload. Of these `known` gives some, all or
-    none [kg, kg·m, kg·m²], and `std` how well (0: exactly); the others are identified. An empty `link`
+    none [kg, kg·m, kg·m²]; the others are identified. `std` is the deviation of the weighed mass. An empty `link`
     is the robot's last one.
     """
 
@@ -42,6 +42,11 @@ class Payload:
                     raise ModelError(f"Payload '{self.name}', {what}: " + choices("parameter", symbol, INERTIAL))
                 if not np.isfinite(value) or (value < 0.0 and (what == "std" or symbol == "M")):
                     raise ModelError(f"Payload '{self.name}': {what} {symbol} = {value!r} is not possible.")
+        if set(self.std) - {"M"}:
+            raise ModelError(
+                f"Payload '{self.name}': std is for the mass M alone, which scales everything. Leave what is not known "
+                "exactly out of known, and it is identified."
+            )
         loose = [symbol for symbol in self.std if symbol not in self.known]
         if loose:
             raise ModelError(f"Payload '{self.name}': std is given for {', '.join(loose)}, which known does not give.")

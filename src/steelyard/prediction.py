@@ -34,7 +34,7 @@ class Prediction:
 def as_identified(problem: Problem, result: Identification) -> Problem:
     """The problem with what a result found besides its parameters: drive gains, and what the gears carry."""
     if result.gains is not None:
-        problem = replace(problem, factor=tuple(np.nan_to_num(result.gains.factor, nan=1.0).tolist()))
+        problem = replace(problem, factor=tuple(result.gains.factor.tolist()))
     if result.carried is not None:
         problem = replace(problem, model=replace(problem.model, carried=result.carried))
     return problem
@@ -65,7 +65,7 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
             break
     t, v, still, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
     scored = problem.moving(v, still)
-    scored[list(problem.still)] = False
+    scored[list(problem.silent)] = False
     return Prediction(
         run.name, run.joints, t, v, y, torques[0], torques[1] if len(torques) > 1 else None, scored, complete
     )

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from steelyard.channels import Drives
 from steelyard.decimation import Decimator
 from steelyard.errors import DataError
+from steelyard.experiment import Experiment
 from steelyard.findings import Finding
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.payload import UNLOADED
 from steelyard.samples import Samples
+from steelyard.terms import Compensator, Springs
 
 # Below this speed [rad/s | m/s] a geared joint sticks and slips rather than slides; for a slow motion, below this
 # fraction of its top speed.
@@ -39,7 +41,9 @@ class Problem:
                  row's own speed alone
     delay        how far the effort of every joint lags behind its position [s]: y_j(t + delay_j) goes with W_j(t)
     motor_rows   rows are those of the motors, τ_m = C⁻ᵀ τ, each with an effort of its own, where motors are coupled
-    factor       what the stated effort of every motor is multiplied by to be its torque: identified drive gains
+    factor       what the stated effort of every motor is multiplied by to be its torque: identified drive gains; NaN
+                 where a gain is not known, whose rows are left out
+    experiment   how the runs were driven, for estimators that simulate them
     """
 
     model: Model
@@ -51,6 +55,7 @@ class Problem:
     delay: Sequence[float] = ()
     motor_rows: bool = False
     factor: Sequence[float] = ()
+    experiment: Experiment | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
@@ -86,7 +91,7 @@ class Problem:
                 + ", ".join(names)
                 + "."
             )
-        if self.factor and (len(self.factor) != robot.dof or not np.all(np.isfinite(self.factor))):
+        if self.factor and (len(self.factor) != robot.dof or np.any(np.isinf(self.factor))):
             raise DataError(f"factor lists {list(self.factor)} for {robot.dof} motors; give one number each.")
         longest = max(run.count / run.rate for run in self.runs)
         if any(abs(late) >= longest for late in self.delay):
@@ -116,6 +121,13 @@ class Problem:
         return self.runs[0].drives
 
     @cached_property
+    def silent(self) -> tuple[int, ...]:
+        """Joints without rows: those that never move, and those whose torque a motor without a gain is part of."""
+        unknown = np.isnan(self.factor) if self.factor else np.zeros(self.model.robot.dof, bool)
+        mixed = [j for j, motors in enumerate(self.model.robot.motor_map.T) if np.any(unknown[motors != 0.0])]
+        return tuple(sorted({*self.still, *mixed}))
+
+    @cached_property
     def still(self) -> tuple[int, ...]:
         """Joints that move in none of the runs; their rows say nothing and are left out."""
         travel = np.max([run.travel for run in self.runs], axis=0)
@@ -136,7 +148,7 @@ class Problem:
         """The joints' torques (n, B) behind stated efforts: τ = Cᵀ diag(factor) C⁻ᵀ y."""
         if not self.factor:
             return effort
-        factor = np.array(self.factor)[:, None]
+        factor = np.nan_to_num(self.factor, nan=1.0)[:, None]
         if self.model.robot.coupling is None:
             return factor * effort
         c = self.model.robot.motor_map
@@ -221,12 +233,27 @@ class Problem:
                 "declare a [[payload]] of this name to tell it from the robot",
             )
 
+    def _spring_findings(self) -> Iterator[Finding]:
+        robot = self.model.robot
+        left_out = robot.springs and not any(term.name == Springs.name for term in self.model.terms)
+        if left_out or (
+            robot.compensator is not None and not any(t.name == Compensator.name for t in self.model.terms)
+        ):
+            what = "springs" if left_out else "compensator"
+            yield Finding(
+                "spring-left-out",
+                "info",
+                f"'{robot.name}' has a {what.removesuffix('s')} that the terms leave out: others take up its torque",
+                what,
+                f'add "{what}" to the terms',
+            )
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         names = self.model.robot.joint_names
         travel = np.max([run.travel for run in self.runs], axis=0)
         told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
-        told += tuple(self._dead_findings()) + tuple(self._load_findings())
+        told += tuple(self._dead_findings()) + tuple(self._load_findings()) + tuple(self._spring_findings())
         return told + tuple(
             Finding(
                 "joint-still",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from steelyard.base_parameters import base_parameters
 from steelyard.estimators.huber import robust_fit
@@ -54,7 +53,7 @@ def run(
     torque = as_identified(problem, result)
     fitted = tuple(predict(torque, samples, result.theta) for samples in problem.runs)
     scored = tuple(predict(torque.with_runs([samples]), samples, result.theta) for samples in unseen)
-    rest = information if result.gains is None else information.scaled(np.nan_to_num(result.gains.factor, nan=1.0))
+    rest = information if result.gains is None else observe(torque, progress=progress)
     rest = rest.without_known()
     robust = robust_fit(base_parameters(problem.model), rest)
     result = result.with_findings(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from steelyard.base_parameters import base_parameters
 from steelyard.estimators import Estimator
 from steelyard.estimators.estimator import estimated, finds_gains
@@ -27,7 +25,7 @@ def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None =
     plain = without_load(replace(problem, factor=()))
     found = estimated(estimator, base_parameters(plain.model), observe(plain, progress=progress))
     assert found.gains is not None
-    return replace(problem, factor=tuple(np.nan_to_num(found.gains.factor, nan=1.0).tolist()))
+    return replace(problem, factor=tuple(found.gains.factor.tolist()))
 
 
 def with_load_to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:

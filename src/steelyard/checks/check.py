@@ -85,7 +85,7 @@ def check(project: Project, progress: Progress | None = None) -> Check:
     robot = project.robot()
     project, unscaled = _to_scale(project, progress)
     tracks, found = _read(project, robot)
-    found += unscaled
+    found += [*unscaled, *_untried(project)]
     trial = None
     if tracks:
         slopes = slopes_of(tracks)
@@ -125,12 +125,22 @@ def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, lis
         told = f"the gains are unknown, and a first fit does not find them, so that the robot is not tried: {error}"
         return project, [Finding("gains-unknown", "error", told, "all joints", "weigh with a known payload")]
     stated = None if problem.drives is None else problem.drives.gain
-    gains = [float(f"{x:.4g}") for x in np.array(factor) * (1.0 if stated is None else np.array(stated))]
+    gains = [float(f"{x:.4g}") for x in np.nan_to_num(factor, nan=1.0) * (1.0 if stated is None else np.array(stated))]
     effort = msgspec.structs.replace(spec.channels.effort, gain=gains)
     channels = msgspec.structs.replace(spec.channels, effort=effort)
     told = f"gains are to be identified: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
     found = Finding("gains-unknown", "info", told, "all joints")
     return replace(project, spec=msgspec.structs.replace(spec, channels=channels)), [found]
+
+
+def _untried(project: Project) -> list[Finding]:
+    """What is not looked at: runs of another load than the first."""
+    first = project.spec.run[0].load
+    others = [run.log for run in project.spec.run if run.load != first]
+    if not others:
+        return []
+    told = f'only the runs with load "{first}" are tried, not {", ".join(others)}'
+    return [Finding("cannot-tell", "info", told, ", ".join(others), "list a run of the other load first to try those")]
 
 
 def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:

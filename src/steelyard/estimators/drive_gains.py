@@ -317,6 +317,11 @@ def _check_scale(equations: DriveEquations, loads: Sequence[str], information: I
             f"{', '.join(carried)}). Next: {WEIGH}"
         )
     if equations.w.shape[1] in independent_columns(np.column_stack([equations.w, known]), DATA_TOLERANCE).dropped:
+        if any(key.load not in loads for key in information.blocks):
+            raise EstimationError(
+                f"{missing}what is unknown of payload {named}, or the robot, makes up for what is known in this "
+                "motion. Next: state its centre of mass (com) too, or move more joints, further and together."
+            )
         raise EstimationError(
             f"{missing}what is known of payload {named} cannot be told from the link that carries it, as when every "
             "run carries it. Next: add a run of the same robot without it, or with another known payload."

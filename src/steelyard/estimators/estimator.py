@@ -88,7 +88,12 @@ def estimated(estimator: Estimator, base: BaseParameters, information: Informati
 
 
 def in_torques(information: Information, estimate: Estimate) -> Information:
-    """The information with efforts turned into torques by the estimate's gains, where it has some."""
+    """The information with efforts turned into torques by the estimate's gains, where it has some.
+
+    Rows of motors without a gain are left out: nobody knows their torque.
+    """
     if estimate.gains is None:
         return information
-    return information.scaled(np.nan_to_num(estimate.gains.factor, nan=1.0))
+    factor = estimate.gains.factor
+    told = {key: triangle for key, triangle in information.blocks.items() if np.isfinite(factor[key.joint])}
+    return replace(information, blocks=told).scaled(factor)

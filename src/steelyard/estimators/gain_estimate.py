@@ -38,7 +38,7 @@ RESAMPLES, MOST_DRAWS, STEPS, SEED = 200, 2000, 1, 1
 # What is known better than this (relative σ) is never cancelled, as in `essential`.
 CERTAIN = 0.01
 # A gain whose relative σ is larger is not told from noise.
-UNTOLD = 0.5
+UNTOLD = 1.0 / 3.0
 # How much of a null direction of unit length must lie on a parameter to leave it undetermined.
 REACHED = 1e-3
 
@@ -67,7 +67,10 @@ def gain_estimate(
     `covariance` is the classical one of (g, χ). The stated deviation of what is known of a payload is part of all.
     """
     blocks, start = _scaled(base, information)
-    essential, found = _essential(blocks.whole, solve(blocks.whole, start), solve, covariance, ratio)
+    first = solve(blocks.whole, start)
+    if not np.all(np.isfinite(first.factor) & (first.factor != 0.0)):
+        raise EstimationError("A gain came out as zero or not at all: use the estimator gains, which no unit disturbs.")
+    essential, found = _essential(blocks.whole, first, solve, covariance, ratio)
     whole = blocks.whole.on(essential)
     n, b, motors = len(information.joints), len(base), len(blocks.motors)
     used = np.flatnonzero(blocks.excited)[essential]
@@ -115,7 +118,7 @@ def _scaled(base: BaseParameters, information: Information) -> tuple[DriveBlocks
     while True:
         blocks = drive_blocks(base, information, without)
         found = separable(blocks.whole)
-        lost = _null(blocks.whole, found)[: len(found.factor)] | (relative_deviations(blocks.whole, found) > UNTOLD)
+        lost = _null(blocks.whole, found)[: len(found.factor)] | (_relative(blocks, found) > UNTOLD)
         if not lost.any():
             return blocks, found
         if lost.all():
@@ -124,6 +127,18 @@ def _scaled(base: BaseParameters, information: Information) -> tuple[DriveBlocks
                 "at every joint. Next: carry a heavier payload, further out, or record longer."
             )
         without += compress(blocks.motors, lost)
+
+
+def _relative(blocks: DriveBlocks, found: GainSolution) -> Array:
+    """σ(h_j)/|h_j| of h = 1/g, whose errors are nearly normal: the classical one, or by clusters left out if larger."""
+    classical, count = relative_deviations(blocks.whole, found), len(blocks.cases)
+    if count < FEWEST_CLUSTERS:
+        return classical
+    left_out = [
+        separable(blocks.weighted(np.where(np.arange(count) == g, 0.0, 1.0)), found).factor for g in range(count)
+    ]
+    change = found.factor / np.array(left_out) - 1.0
+    return np.maximum(classical, np.sqrt((count - 1) / count * np.sum(change**2, axis=0)))
 
 
 def _essential(

@@ -94,8 +94,8 @@ def hanging_findings(
             "gain-weak",
             "warning",
             f"the gain of {joint} is known to {relative[k]:.2%} (classical σ), the others to {usual:.2%}: what is "
-            f"known of the payload {reason}, and its first moments across the axis are zero or too small. The gain hangs on "
-            f"{said[joint]}, so an error of the model goes into it",
+            f"known of the payload {reason}, and its first moments across the axis are zero or too small. The gain "
+            f"hangs on {said[joint]}, so an error of the model goes into it",
             joint,
             f"mount the payload off the axis of {joint}, or carry a heavier one",
         )

@@ -197,7 +197,7 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
 def _scored(problem: Problem, stretch: Stretch, sample: NDArray[np.int64], v: Array, still: Array) -> NDArray[np.bool_]:
     """(n, m): samples inside the window of their stretch at which the joint moves."""
     moving = problem.moving(v, still)
-    moving[list(problem.still)] = False
+    moving[list(problem.silent)] = False
     return moving & (sample >= stretch.window[0]) & (sample < stretch.window[1])
 
 
