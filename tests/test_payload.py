@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from conftest import Run
 from simulated import arm, coloured, motion_of, samples_of, silent, truth_of
 from steelyard.consistency import com_inertia, second_moments
-from steelyard.errors import EstimationError, ModelError
+from steelyard.errors import EstimationError, ModelError, ProjectError
 from steelyard.estimators import WLS, Essential, Estimator
 from steelyard.estimators.gains import Gains
 from steelyard.formats.assembly import pose_from_rpy
@@ -26,6 +26,7 @@ from steelyard.parameters import INERTIAL, Array, inertial_vector
 from steelyard.payload import Payload
 from steelyard.problem import Problem
 from steelyard.project import ProjectSpec, read_project
+from steelyard.reopen import reopen
 from steelyard.results import read_result
 from steelyard.run import run
 from steelyard.samples import Samples
@@ -217,11 +218,61 @@ def test_friction_of_the_day_may_be_fitted_anew(exact: Identification) -> None:
     assert abs(held.body[0].value - 3.0) > 100.0 * abs(free.body[0].value - 3.0)
     np.testing.assert_allclose(free.value, BODY, atol=1e-6)
     assert set(free.refitted) == {f"joint{j}.{symbol}" for j in range(1, 5) for symbol in ("off", "Fv", "Fc")}
-    identified_, refitted, std = free.refitted["joint2.off"]
-    assert refitted - identified_ == pytest.approx(2.0, abs=1e-5)
-    assert std >= 0.0
+    offset = free.refitted["joint2.off"]
+    assert offset.refitted - offset.identified == pytest.approx(2.0, abs=1e-5)
+    assert offset.std >= 0.0
+    assert offset.unit == "N.m"
     assert held.refitted == {}
-    assert "payload-explained-badly" in [finding.code for finding in held.findings]
+    (badly,) = (finding for finding in held.findings if finding.code == "payload-explained-badly")
+    assert set(held.unexplained) <= {"joint1", "joint2", "joint3", "joint4"}
+    assert all(f"on {joint} (" in badly.message for joint in held.unexplained)
+    assert "let friction free" in badly.fix
+    assert "weighs" in held.verdict
+    assert f"but leaves more than twice the fit's error on {', '.join(held.unexplained)}" in held.verdict
+    assert free.unexplained == ()
+
+
+def test_a_wrong_link_is_told_by_the_joints_beyond_it(noisy: Identification) -> None:
+    samples = loaded_samples(MODEL, Payload("box"), noise=0.5)
+    right, wrong = weighed(noisy, samples, Payload("box")), weighed(noisy, samples, Payload("box", "link2"))
+    assert (right.unexplained, right.unmoved) == ((), ())
+    assert wrong.unmoved == ("joint3", "joint4")
+    assert "joint3" in wrong.unexplained
+    assert wrong.relative_error.joints["joint3"] == pytest.approx(wrong.unloaded.joints["joint3"])
+    (badly,) = (finding for finding in wrong.findings if finding.code == "payload-explained-badly")
+    assert badly.severity == "warning"
+    assert badly.fix.startswith("check the link: joint3 cannot feel a payload on link2")
+    # the mass is not shown on that link
+    assert wrong.verdict.startswith("'box' on link2 leaves more than twice the fit's error on joint1, joint2, joint3: ")
+    better = replace(right, fitted=replace(right.fitted, joints=dict.fromkeys(right.fitted.joints, 1e-3)))
+    assert better.verdict.startswith("'box' on link4 weighs ")
+    assert replace(better, unmoved=("joint4",)).verdict.startswith("'box' on link4 would weigh ")
+    assert not any("noise explains" in finding.message or "worth" in finding.fix for finding in wrong.findings)
+    # a joint that was fitted as badly is no sign of anything
+    poor = replace(wrong, fitted=wrong.relative_error)
+    assert poor.unexplained == ()
+
+
+def test_a_stated_mass_on_a_wrong_link_is_not_confirmed(noisy: Identification) -> None:
+    payload = Payload("box", "link2", known={"M": 3.0})
+    found = weighed(noisy, loaded_samples(MODEL, Payload("box"), noise=0.5), payload)
+    assert found.verdict.startswith("'box' on link2 leaves more than twice the fit's error on ")
+
+
+def test_ten_parameters_of_no_body_are_told_by_the_number_that_says_so(noisy: Identification) -> None:
+    """A point mass far out: its inertia about its own centre is zero and comes out on either side of it."""
+    payload = Payload("box")
+    point = inertial_vector(3.0, np.array([0.04, -0.02, 0.09]), np.zeros((3, 3)))
+    found = weighed(noisy, loaded_samples(MODEL, payload, point, noise=0.5), payload)
+    (doubt,) = (finding for finding in found.findings if finding.code == "payload-not-physical")
+    assert found.impossible is not None
+    assert found.impossible.value < 0.0
+    assert found.impossible_by == pytest.approx(-found.impossible.value / found.impossible.std)
+    assert f"smallest second moment {found.impossible.value:.2g} ± {found.impossible.std:.2g} kg.m2" in doubt.message
+    assert (doubt.severity, found.impossible_by < 3.0) == ("info", True)
+    # what is left is told with its own error bars, in millimetres
+    assert f"mass (± {found.body[0].std:.2g} kg)" in doubt.fix
+    assert f"{1e3 * found.body[3].std:.2g} mm" in doubt.fix
 
 
 @pytest.mark.parametrize("estimator", [Essential(), WLS()], ids=["essential", "wls"])
@@ -277,7 +328,9 @@ def test_several_runs_have_deviations_of_their_own(noisy: Identification) -> Non
 
 def test_an_empty_hand_weighs_nothing(noisy: Identification) -> None:
     found = weighed(noisy, loaded_samples(MODEL, Payload("box"), np.zeros(10), noise=0.5), Payload("box"))
-    assert "payload-none" in [finding.code for finding in found.findings]
+    assert [finding.code for finding in found.findings] == ["payload-none"]
+    mass = found.body[0]
+    assert found.verdict.startswith(f"'box' on link4: no payload seen ({mass.value:.4g} ± {mass.std:.2g} kg);")
 
 
 def test_too_short_for_blocks_is_said(noisy: Identification) -> None:
@@ -585,6 +638,8 @@ def test_the_command_fits_anew_and_bounds_the_log(fitted: Path, logs: Path, stee
     told = steelyard("payload", fitted, log, "--free", "friction", "--seconds", 2, 12, "--json")
     assert told.code == 0
     assert set(told.document["refitted"]) == {"joint1.Fv", "joint1.Fc", "joint2.Fv", "joint2.Fc"}
+    assert told.document["refitted"]["joint1.Fv"]["unit"] == "N.m.s"
+    assert "N.m.s" in told.err
     whole = steelyard("payload", fitted, log, "--json").document
     assert sum(told.document["relative_error"]["rows"].values()) < 0.7 * sum(whole["relative_error"]["rows"].values())
     rows = steelyard("payload", fitted, log, "--rows", 401, 2401, "--json").document
@@ -597,12 +652,41 @@ def test_a_fitted_log_and_an_unloaded_one_are_told(fitted: Path, logs: Path, ste
     codes = [finding["code"] for finding in told.document["findings"]]
     assert "payload-log-fitted" in codes
     assert "payload-none" in codes
+    assert "no payload seen" in told.err
+
+
+def test_a_wrong_link_is_told_by_the_command(fitted: Path, logs: Path, steelyard: Run) -> None:
+    told = steelyard("payload", fitted, logs / "loaded.csv", "--link", "link1", "--json")
+    assert told.code == 0
+    assert "joint2" in told.document["unexplained"]
+    assert told.document["fitted"]["joints"]["joint2"] < 0.5 * told.document["relative_error"]["joints"]["joint2"]
+    assert "joint2 cannot feel a payload on link1" in told.err
+
+
+def test_a_load_the_result_does_not_know_leads_to_payloads(fitted: Path, logs: Path) -> None:
+    with pytest.raises(ProjectError, match=r"Unknown load 'box'. Valid: none. .*\[\[payload\]\].*`steelyard payload`"):
+        reopen(fitted, [logs / "loaded.csv"], load="box")
+
+
+def test_a_load_that_differs_from_the_fit_s_is_told(tmp_path: Path, logs: Path) -> None:
+    folder = run(read_project(project_file(tmp_path, logs, BOX + "mass = 3.0"))).folder
+
+    def told(log: str, load: str = "none") -> list[str]:
+        reopened = reopen(folder, [logs / log], load=load)
+        return [str(finding) for finding in reopened.load_findings(reopened.problem()[1])]
+
+    assert told("loaded.csv") == [
+        'warning: load-differs [loaded.csv]: it carried "box" in the fit and is scored with "none" now → add --load box'
+    ]
+    assert "leave out --load" in told("free.csv", "box")[0]
+    assert told("loaded.csv", "box") == told("free.csv") == told("other.csv") == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--known", "m=2"], "--known m=2: Unknown parameter 'm'"),
+        (["--known", "mass=2.6"], "M is the mass; MX, MY, MZ are the mass times the centre of mass."),
         (["--known", "M"], "--known takes NAME=VALUE with a number, e.g. M=2.8, not 'M'."),
         (["--known", "M=heavy"], "not 'M=heavy'"),
         (["--known", "M=nan"], "known M = nan is not possible"),
@@ -655,8 +739,24 @@ def test_ur10e_weighs_its_load(shared_data, tmp_path: Path, steelyard: Run) -> N
     assert mass["value"] == pytest.approx(2.805, rel=0.02)
     assert abs(mass["value"] - 2.805) < 2.0 * mass["std"]
     assert told.document["relative_error"]["total"] < 0.05 < 0.2 < told.document["unloaded"]["total"]
+    assert told.document["unexplained"] == []
     com = np.array([one["value"] for one in told.document["body"][1:4]])
     np.testing.assert_allclose(com, [0.03, 0.16, -0.17], atol=0.01)
     free = steelyard("payload", tmp_path / "free", log, "--rows", 308, 5071, "--free", "friction", "--json").document
     assert free["body"][0]["value"] == pytest.approx(2.805, rel=0.02)
     assert free["relative_error"]["total"] < told.document["relative_error"]["total"]
+    wrong = steelyard("payload", tmp_path / "free", log, "--rows", 308, 5071, "--link", "forearm_link", "--json")
+    assert wrong.document["unexplained"] == ["wrist_1_joint", "wrist_2_joint", "wrist_3_joint"]
+    assert "cannot feel a payload on forearm_link" in wrong.err
+
+
+def test_a_robot_without_error_bars_gives_a_payload_without(noisy: Identification) -> None:
+    """σ that is not known is not zero."""
+    payload = Payload("brick", "link4")
+    samples = loaded_samples(MODEL, payload, noise=0.2)
+    blind = replace(noisy, covariance=np.full_like(noisy.covariance, np.nan))
+    sure, unsure = (weighed(one, samples, payload) for one in (noisy, blind))
+    assert np.all(np.isfinite(np.diagonal(sure.covariance_robot)))
+    assert not np.any(np.isfinite(np.diagonal(unsure.covariance_robot)))
+    assert "payload-robot-unknown" in {finding.code for finding in unsure.findings}
+    assert "payload-robot-unknown" not in {finding.code for finding in sure.findings}

@@ -405,7 +405,7 @@ TWO = 'links = ["base", "link2"]\npoints = [[0, 0, 1], [0.1, 0, 0]]'
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
-        (['kind = "cranck"'], r"spring number 1: Unknown kind 'cranck'. Did you mean 'crank'\? Valid: joint, cr"),
+        (['kind = "cranck"'], r"spring 'spring': Unknown kind 'cranck'. Did you mean 'crank'\? Valid: joint, cr"),
         (["name = 'x'"], r"spring 'x': .*`kind`"),
         (['kind = "joint"'], "spring 'spring' of kind 'joint' lacks joint"),
         (['kind = "joint"\njoint = "trun"'], r"Spring 'spring': Unknown joint 'trun'. Did you mean 'turn'\?"),
@@ -440,6 +440,8 @@ def test_springs_of_a_project_are_added_to_any_robot() -> None:
     assert with_springs(more, []) is more
     with pytest.raises(RobotError, match="Two springs of 'tx40' are called 'spring'"):
         with_springs(more, [table])
+    with pytest.raises(RobotError, match=r"spring 'spring': Unknown kind 'coil'. Valid: joint, crank, tension, con"):
+        with_springs(robot, [SpringTable(kind="coil", joint="joint2")])
     with pytest.raises(RobotError, match="a number is not finite"):
         with_springs(robot, [SpringTable(kind="joint", joint="joint2", free=math.nan)])
     # "base" is the base whatever its name, unless a link is called so
@@ -448,6 +450,10 @@ def test_springs_of_a_project_are_added_to_any_robot() -> None:
     [spring] = named.springs
     assert isinstance(spring, TensionSpring)
     assert spring.ends[0].link == "pedestal"
+    ends["links"] = ("base_link", robot.links[1].name)
+    said = "Unknown link 'base_link'. Did you mean 'base'\\? Valid: base, pedestal, link1, .* 'base' is what the robot"
+    with pytest.raises(RobotError, match=said):
+        with_springs(replace(robot, base="pedestal"), [SpringTable(kind="tension", **ends)])
     link = replace(robot.links[2], lumps=())
     tool = Lump("tool", Pose(np.diag([1.0, -1.0, -1.0]), np.array([0.0, 0.0, 0.2])), None, "tool_joint")
     tooled = replace(robot, links=(*robot.links[:2], lumped(link, [tool]), *robot.links[3:]))

@@ -40,6 +40,12 @@ class Balance:
     covariance: Array
     unknown: NDArray[np.bool_]
 
+    @property
+    def unmoved(self) -> tuple[str, ...]:
+        """Joints (or motors) that the payload gives no torque, wherever it sits on its link."""
+        columns = zip(self.information.joints, self.information.columns, strict=True)
+        return tuple(joint for joint, own in columns if not self.wide[own, :10].any())
+
     def rows(self, joint: int, times: Iterable[Time]) -> tuple[Array, int]:
         """[P F B E] of a joint, and how many rows are behind it."""
         part, own = self.information.gathered(joint, times), self.information.columns[joint]
@@ -97,13 +103,17 @@ def balance_of(result: Identification, information: Information, payload: Payloa
         order = np.array([*(joints + k for k in held), *range(joints)])
         sign = np.repeat([1.0, -1.0], [len(held), joints])
         covariance[own, own] = np.outer(sign, sign) * result.gains.covariance[np.ix_(order, order)]
+    # what was cancelled or never seen has no σ and adds none; a value without σ makes that of the payload unknown too
+    valued = [np.isfinite(result.value[k]) and base.names[k] not in result.cancelled for k in held]
+    told = np.concatenate([np.ones(10 + len(let), bool), valued, np.isfinite(factor)])
+    covariance = np.where(np.outer(told, told), covariance, 0.0)
     return Balance(
         information,
         payload,
         np.concatenate([frame, np.eye(len(layout))[:, [layout.index(name) for name in named]]], axis=1),
         tuple(base.names[k] for k in let),
         z,
-        np.nan_to_num(covariance),  # a parameter that was cancelled or never seen has no σ and adds none
+        covariance,
         unknown,
     )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from steelyard.channels import resolve
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
+from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots
 from steelyard.identification import Identification
@@ -37,6 +38,21 @@ class Reopened:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""
         runs = self.project.samples(self.model.robot, "validate", progress)
         return self.project.problem(self.model, runs), runs
+
+    def load_findings(self, runs: Sequence[Samples]) -> tuple[Finding, ...]:
+        """Runs that went into the fit with another load than they are said to carry now."""
+        fitted = {record.sha256: record.load for record in self.result.runs if record.sha256}
+        return tuple(
+            Finding(
+                "load-differs",
+                "warning",
+                f'it carried "{fitted[run.sha256]}" in the fit and is scored with "{run.load}" now',
+                run.name,
+                f"add --load {fitted[run.sha256]}" if fitted[run.sha256] != UNLOADED else "leave out --load",
+            )
+            for run in runs
+            if fitted.get(run.sha256, run.load) != run.load
+        )
 
 
 def reopen(
@@ -83,7 +99,10 @@ def _project(
     except msgspec.ValidationError as error:
         raise SteelyardError(f"The project in '{file}' cannot be read: {error}. Run identify again.") from None
     if load not in (known := [UNLOADED, *(payload.name for payload in spec.payload)]):
-        raise ProjectError(choices("load", load, known))
+        raise ProjectError(
+            f"{choices('load', load, known)} A load is a [[payload]] of the project the result came from: declare it "
+            "there and identify again, or weigh it on this result with `steelyard payload`."
+        )
     twice = len({log.name for log in logs}) < len(logs)
     # a delimiter the project had to state is that of its logger, and so of these logs
     stated = {run.delimiter for run in spec.run}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,9 +30,11 @@ FREE = {
         "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "power-law", "stribeck", "load", "dahl",
     ),
 }  # fmt: skip
-# Loaded runs that are explained so much worse than the fitted ones, by factor and difference, are not of the same
-# robot, day or payload.
+# A joint that is explained so much worse than where the robot was fitted, by factor and difference, was not on the same
+# robot or day, or the payload is not on that link.
 _WORSE, _WORSE_BY = 2.0, 0.01
+# A mass that is not so many σ from zero is none.
+_SEEN_SIGMA = 2.0
 
 _UPPER = np.triu_indices(3)
 
@@ -52,14 +55,23 @@ class Quantity:
         return float(np.hypot(self.std_log, self.std_robot))
 
 
+class Refitted(NamedTuple):
+    """A column of the robot that was let free: its value as identified, and value and σ on the loaded runs."""
+
+    identified: float
+    refitted: float
+    std: float
+    unit: str
+
+
 @dataclass(frozen=True)
 class PayloadResult:
     """A payload as weighed: ten parameters about its own frame, NaN where the motion does not show them.
 
     value (10,); covariance_log (10, 10) by leaving out `clusters` blocks of the loaded runs in turn; covariance_robot
     (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of what was known.
-    relative_error with the payload, `unloaded` without it; `refitted` holds identified and refitted value and σ of
-    the columns that were let free.
+    relative_error with the payload, `unloaded` without it, `fitted` that of the robot where it was identified.
+    `unmoved` are the joints that a payload on this link gives no torque; `refitted` are the columns that were let free.
     """
 
     payload: Payload
@@ -70,8 +82,10 @@ class PayloadResult:
     clusters: int
     relative_error: Score
     unloaded: Score
+    fitted: Score
     runs: tuple[str, ...]
-    refitted: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    unmoved: tuple[str, ...] = ()
+    refitted: dict[str, Refitted] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     @cached_property
@@ -132,37 +146,68 @@ class PayloadResult:
         return judge_link(self.payload.name, self.value)
 
     @cached_property
-    def impossible_by(self) -> float:
-        """How many σ the ten parameters are from a body that can exist; 0 for one that can, NaN without a verdict.
+    def impossible(self) -> Quantity | None:
+        """The number that no body can have: its mass, else its smallest second moment, below zero; None without one.
 
-        Counted on the mass, else on the smallest second moment about the centre of mass, the smallest eigenvalue λ of
-        ½ tr(J) 1 − J, with σ(λ) to first order.
+        The smallest second moment about the centre of mass is the smallest eigenvalue λ of ½ tr(J) 1 − J, with σ(λ) to
+        first order.
         """
         verdict = self.physical
-        if verdict is None:
-            return np.nan
-        if verdict.passes:
-            return 0.0
+        if verdict is None or verdict.passes:
+            return None
         if verdict.mass <= 0.0:
-            return -verdict.mass / self.body[0].std
+            return self.body[0]
         values, vectors = np.linalg.eigh(second_moments(com_inertia(self.value)))
         u = vectors[:, 0]
         # an entry beside the diagonal of J stands twice in uᵀ J u
         slope = (0.5 * np.eye(3) - np.outer(u, u) * (2.0 - np.eye(3)))[_UPPER] @ self._slope[4:]
-        covariance = self.covariance_log + self.covariance_robot
-        return float(-values[0] / np.sqrt(slope @ covariance @ slope))
+        [smallest] = self._quantities(["smallest second moment"], values[:1], slope[None], ["kg.m2"])
+        return smallest
+
+    @property
+    def impossible_by(self) -> float:
+        """How many σ the ten parameters are from a body that can exist; 0 for one that can, NaN without a verdict."""
+        if self.physical is None:
+            return np.nan
+        if self.impossible is None:
+            return 0.0
+        # what is wrong may have been stated as exact
+        return -self.impossible.value / self.impossible.std if self.impossible.std else np.inf
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the mass found is none: within two σ of zero."""
+        mass = self.body[0]
+        return "M" not in self.payload.known and abs(mass.value) < _SEEN_SIGMA * mass.std
+
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """Joints on which the error is more than twice that of the fit, and by more than 1 % of the effort."""
+        fitted = self.fitted.joints
+        return tuple(
+            joint
+            for joint, error in self.relative_error.joints.items()
+            if error > max(_WORSE * fitted[joint], fitted[joint] + _WORSE_BY)
+        )
 
     @property
     def verdict(self) -> str:
         """One honest sentence."""
-        mass = self.body[0]
-        weighs = "shows no mass" if not np.isfinite(mass.value) else f"weighs {mass.value:.4g} ± {mass.std:.2g} kg"
+        mass, placed = self.body[0], f"'{self.payload.name}' on {self.payload.link}"
+        number = f"{mass.value:.4g} ± {mass.std:.2g} kg"
+        falls = f"the error falls from {self.unloaded.total:.1%} to {self.relative_error.total:.1%} of the effort"
+        if self.unexplained:
+            left = f"leaves more than twice the fit's error on {', '.join(self.unexplained)}"
+            if "M" in self.payload.known or not np.isfinite(mass.value):
+                return f"{placed} {left}: {falls}."
+            weighs = "would weigh" if set(self.unexplained) & set(self.unmoved) else "weighs"
+            return f"{placed} {weighs} {number}, but {left}: {falls}."
+        if self.unseen:
+            return f"{placed}: no payload seen ({number}); without one the error is {self.unloaded.total:.1%}."
+        weighs = f"weighs {number}" if np.isfinite(mass.value) else "shows no mass"
         if "M" in self.payload.known:
             weighs = f"weighs {mass.value:.4g} kg as stated"
-        return (
-            f"'{self.payload.name}' on {self.payload.link} {weighs}: the error falls from {self.unloaded.total:.1%} to "
-            f"{self.relative_error.total:.1%} of the effort."
-        )
+        return f"{placed} {weighs}: {falls}."
 
 
 @single_threaded
@@ -238,6 +283,7 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
         covariance[dark] = covariance[:, dark] = np.nan
     let = range(10, 10 + len(balance.free))
     before = dict(zip(result.base.names, result.value.tolist(), strict=True))
+    units = {column.name: column.unit for column in balance.information.layout.columns}
     torques = balance.information.scaled(-fit.z[len(fit.z) - len(balance.information.joints) :])
     theta = np.array([result.theta[result.base.layout.index(name)] for name in balance.information.layout.names])
     loaded = theta.copy()
@@ -252,9 +298,11 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
         clusters=spread[1],
         relative_error=score(torques, loaded + balance.wide[:, :10] @ fit.z[:10], mask),
         unloaded=score(torques, theta, mask),
+        fitted=result.relative_error,
         runs=tuple(balance.information.block_rows),
+        unmoved=balance.unmoved,
         refitted={
-            name: (before[name], float(z[k]), float(np.sqrt(log[k, k] + robot[k, k])))
+            name: Refitted(before[name], float(z[k]), float(np.sqrt(log[k, k] + robot[k, k])), units[name])
             for k, name in zip(let, balance.free, strict=True)
         },
     )
@@ -290,6 +338,11 @@ def _doubts(result: Identification, found: PayloadResult) -> tuple[Finding, ...]
         message = f"the fit found no value for {', '.join(lost)}: what they do in these runs is put on the payload"
         advice = "identify the robot on a motion that shows them"
         out.append(Finding("payload-robot-unknown", "warning", message, name, advice))
+    shown = np.isfinite(found.value)
+    if not np.all(np.isfinite(np.diagonal(found.covariance_robot)[shown])):
+        message = "the fit has no error bar for some parameters or gains, so that of the payload is not known either"
+        advice = "identify the robot from more motion, above all with its payload"
+        out.append(Finding("payload-robot-unknown", "warning", message, name, advice))
     dark = [symbol for symbol, x in zip(INERTIAL, found.value, strict=True) if not np.isfinite(x)]
     if dark:
         message = f"these runs do not show {', '.join(dark)} of the payload, alone or apart from one another"
@@ -298,23 +351,50 @@ def _doubts(result: Identification, found: PayloadResult) -> tuple[Finding, ...]
     if not found.clusters:
         message = "too few blocks of time: the error bars of the loaded runs are the classical ones, too narrow"
         out.append(Finding("few-blocks", "warning", message, name, "record longer"))
-    mass = found.body[0]
-    if "M" not in found.payload.known and abs(mass.value) < 2.0 * mass.std:
-        message = f"no payload is seen: its mass is {mass.value:.3g} ± {mass.std:.2g} kg"
+    if found.unseen:
+        mass = found.body[0]
+        message = f"the mass is within two σ of zero: {mass.value:.3g} ± {mass.std:.2g} kg"
         out.append(Finding("payload-none", "info", message, name, "check that this is the loaded log"))
-    error, fitted = found.relative_error.total, result.relative_error.total
-    if error > max(_WORSE * fitted, fitted + _WORSE_BY):
-        message = f"with the payload the error is {error:.1%}, where the robot was fitted {fitted:.1%}"
-        advice = "record both on one day, let friction free, or check the link"
-        out.append(Finding("payload-explained-badly", "warning", message, name, advice))
-    if found.impossible_by > 0.0 and found.physical is not None:
-        noise = found.impossible_by <= NOISE_SIGMA
-        message = (
-            f"the ten parameters as they stand are {found.physical.verdict}, {found.impossible_by:.2g} σ from a body "
-            f"that can exist: {'noise explains it' if noise else 'more than noise explains'}"
-        )
-        advice = "trust mass and centre of mass; its inertia about that is smaller than its error bar"
-        if not noise:
-            advice = "look for friction of the day (let it free), a wrong link, or a load that was not fixed"
-        out.append(Finding("payload-not-physical", "info" if noise else "warning", message, name, advice))
+    if found.unexplained:
+        out.append(_badly(found))
+    # what is not there need not be a body
+    if found.impossible is not None and not found.unseen:
+        out.append(_not_physical(found, found.impossible))
     return tuple(out)
+
+
+def _badly(found: PayloadResult) -> Finding:
+    """Joints that the payload does not explain, and whether it could."""
+    errors, fitted = found.relative_error.joints, found.fitted.joints
+    told = (f"{errors[joint]:.1%} on {joint} ({fitted[joint]:.1%} in the fit)" for joint in found.unexplained)
+    message = f"with the payload the error is {', '.join(told)}"
+    beyond = [joint for joint in found.unexplained if joint in found.unmoved]
+    advice = "record both on one day, let friction free, or check the link"
+    if beyond:
+        advice = (
+            f"check the link: {', '.join(beyond)} cannot feel a payload on {found.payload.link}, but something in "
+            "these runs is felt there"
+        )
+    return Finding("payload-explained-badly", "warning", message, found.payload.name, advice)
+
+
+def _not_physical(found: PayloadResult, impossible: Quantity) -> Finding:
+    """Ten parameters of no body: which number says so, and what is left to use."""
+    noise = found.impossible_by <= NOISE_SIGMA
+    message = (
+        f"no body has the ten parameters as they stand: {impossible.name} {impossible.value:.2g} ± "
+        f"{impossible.std:.2g} {impossible.unit}, {found.impossible_by:.2g} σ below zero"
+    )
+    if found.unexplained:
+        advice = "mend what payload-explained-badly names first"
+    elif noise:
+        message += ", which noise explains"
+        off = ", ".join(f"{1e3 * one.std:.2g}" for one in found.body[1:4])
+        advice = (
+            f"leave the six inertias; mass (± {found.body[0].std:.2g} kg) and centre of mass (± {off} mm) are worth "
+            "what their own error bars say"
+        )
+    else:
+        message += ", more than noise explains"
+        advice = "look for friction of the day (let it free), a wrong link, or a load that was not fixed"
+    return Finding("payload-not-physical", "info" if noise else "warning", message, found.payload.name, advice)

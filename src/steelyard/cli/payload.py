@@ -68,7 +68,10 @@ def _known(given: Sequence[str]) -> dict[str, float]:
     for one in given:
         symbol, _, value = (part.strip() for part in one.partition("="))
         if symbol not in INERTIAL:
-            raise ProjectError(f"--known {one}: " + choices("parameter", symbol, INERTIAL))
+            raise ProjectError(
+                f"--known {one}: {choices('parameter', symbol, INERTIAL)} M is the mass; MX, MY, MZ are the mass times "
+                "the centre of mass."
+            )
         try:
             out[symbol] = float(value)
         except ValueError:
@@ -99,10 +102,9 @@ def _document(found: PayloadResult) -> dict[str, Any]:
             "impossible_by_sigma": found.impossible_by,
             "relative_error": asdict(found.relative_error),
             "unloaded": asdict(found.unloaded),
-            "refitted": {
-                name: {"identified": before, "refitted": after, "std": std}
-                for name, (before, after, std) in found.refitted.items()
-            },
+            "fitted": asdict(found.fitted),
+            "unexplained": list(found.unexplained),
+            "refitted": {name: one._asdict() for name, one in found.refitted.items()},
             "findings": [asdict(finding) for finding in found.findings],
         },
     )
@@ -118,18 +120,19 @@ def _show(found: PayloadResult) -> None:
             numbers = (one.value, one.std, one.std_log, one.std_robot)
             table.add_row(one.name, *map(number, numbers), one.unit)
         people.print(table)
-    errors = Table("relative error", "without payload", "with", "rows")
-    for joint, error in found.relative_error.joints.items():
-        rows = str(found.relative_error.rows[joint])
-        errors.add_row(joint, percent(found.unloaded.joints[joint]), percent(error), rows)
-    totals = percent(found.unloaded.total), percent(found.relative_error.total)
+    scores = (found.unloaded, found.relative_error, found.fitted)
+    errors = Table("relative error", "without payload", "with", "in the fit", "rows")
+    for joint, rows in found.relative_error.rows.items():
+        style = "red" if joint in found.unexplained else None
+        errors.add_row(joint, *(percent(score.joints[joint]) for score in scores), str(rows), style=style)
+    totals = [percent(score.total) for score in scores]
     errors.add_row("total", *totals, str(sum(found.relative_error.rows.values())), style="bold")
     people.print(errors)
     if found.refitted:
-        fitted = Table(Column("fitted anew", no_wrap=True), "identified", "here", "± σ")
-        for name, numbers in found.refitted.items():
-            fitted.add_row(name, *map(number, numbers))
-        people.print(fitted)
+        anew = Table(Column("fitted anew", no_wrap=True), "identified", "here", "± σ", "unit")
+        for name, one in found.refitted.items():
+            anew.add_row(name, *map(number, one[:3]), one.unit)
+        people.print(anew)
     say(f"Scored: {found.relative_error.mask}")
     say_findings(found.findings)
     say(found.verdict, "bold")

@@ -56,12 +56,15 @@ def validate_logs(
     with progress_bar() as progress:
         problem, runs = reopened.problem(progress)
         judged = validate(reopened.result, problem, runs, progress)
+    findings = reopened.load_findings(runs)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
     if as_json:
         verdict = {"verdict": judged.verdict, "fail_above": fail_above, "failed": failed}
         logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
-        emit(record("steelyard.validation/1", judged, logs=logs_read, **verdict))
+        told = [asdict(finding) for finding in findings]
+        emit(record("steelyard.validation/1", judged, logs=logs_read, findings=told, **verdict))
+    say_findings(findings)
     _show_validation(judged)
     if failed:
         say(f"Relative error {percent(total)} is above {percent(fail_above or 0.0)}.", "bold red")

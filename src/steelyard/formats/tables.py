@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -59,7 +59,6 @@ from steelyard.formats.assembly import (
 )
 from steelyard.parameters import INERTIAL, Array, inertial_vector
 from steelyard.robot import (
-    BASE,
     DEGREES_OF_FREEDOM,
     STANDARD_GRAVITY,
     Anchor,
@@ -157,7 +156,7 @@ class SpringTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     the base, whose points are in the world's frame.
     """
 
-    kind: Literal["joint", "crank", "tension", "constant-force"]
+    kind: str
     name: str = "spring"
     joint: str | None = None
     anchor_below: float | None = None
@@ -212,9 +211,9 @@ def read_table(content: bytes, where: str) -> Robot:
 
 
 def _robot(raw: dict[str, Any]) -> Robot:
-    table = _typed(raw, Table, "the robot")
-    row_type = ROWS[table.convention]
-    rows = [_typed(row, row_type, _row_name("joint", row, i)) for i, row in enumerate(table.joint)]
+    table = _typed(raw, Table, "the robot", {"convention": ROWS})
+    row_type, kinds = ROWS[table.convention], {"kind": DEGREES_OF_FREEDOM}
+    rows = [_typed(row, row_type, _row_name("joint", row, i), kinds) for i, row in enumerate(table.joint)]
     connections: list[Connection] = []
     bodies: dict[str, Array | None] = {table.base: None}
     before = table.base
@@ -238,7 +237,7 @@ def _robot(raw: dict[str, Any]) -> Robot:
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
     )
-    springs = [_typed(row, SpringTable, _row_name("spring", row, i), SPRINGS) for i, row in enumerate(table.spring)]
+    springs = [_typed(row, SpringTable, _row_name("spring", row, i)) for i, row in enumerate(table.spring)]
     return replace(robot, springs=tuple(_spring(robot, table) for table in springs))
 
 
@@ -253,6 +252,8 @@ def with_springs(robot: Robot, tables: Sequence[SpringTable]) -> Robot:
 
 
 def _spring(robot: Robot, table: SpringTable) -> Spring:
+    if table.kind not in SPRINGS:
+        raise RobotError(f"spring '{table.name}': {choices('kind', table.kind, SPRINGS)}")
     what = f"spring '{table.name}' of kind '{table.kind}'"
     needed, allowed = SPRINGS[table.kind]
     given = [key for key in SpringTable.__struct_fields__ if getattr(table, key) is not None]
@@ -269,21 +270,28 @@ def _spring(robot: Robot, table: SpringTable) -> Spring:
         angle = _angle(table.angle, f"{what}, angle")
         return CrankSpring(table.name, table.joint, below, above, angle, free)
     if table.links is not None and table.points is not None:
-        first, second = (_anchor(robot, link, point) for link, point in zip(table.links, table.points, strict=True))
+        ends = zip(table.links, table.points, strict=True)
+        first, second = (_anchor(robot, link, point, what) for link, point in ends)
         if table.kind == "tension":
             return TensionSpring(table.name, (first, second), free)
         return ConstantForceSpring(table.name, (first, second))
     raise RobotError(f"{what} lacks {', '.join(key for key in needed if key not in given)}.")
 
 
-def _anchor(robot: Robot, link: str, point: Vector) -> Anchor:
-    """The point on the moving link that carries it; a name that nothing has is left for the robot to refuse."""
+def _anchor(robot: Robot, link: str, point: Vector, what: str) -> Anchor:
+    """The point on the moving link that carries it, or on the base."""
     place = np.array(point, float)
     carriers = {lump.name: (moving.name, lump.pose) for moving in robot.links for lump in moving.lumps}
     if link in carriers:
         name, pose = carriers[link]
         return Anchor(name, pose.rotation @ place + pose.position)
-    return Anchor(robot.base if link == "base" and robot.link_index(link) == BASE else link, place)
+    names = [moving.name for moving in robot.links]
+    if link in names:
+        return Anchor(link, place)
+    if link in ("base", robot.base):
+        return Anchor(robot.base, place)
+    valid = dict.fromkeys(("base", robot.base, *names, *carriers))
+    raise RobotError(f"{what}: {choices('link', link, valid)} 'base' is what the robot stands on, whatever its name.")
 
 
 def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
@@ -303,12 +311,12 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
 # --- Checked values ---------------------------------------------------------------------------------------------------
 
 
-def _typed(raw: dict[str, Any], kind: type[T], what: str, kinds: Iterable[str] = DEGREES_OF_FREEDOM) -> T:
-    """`raw` as a Struct; a wrong key, type or number is named together with the keys and `kinds` that exist."""
+def _typed(raw: dict[str, Any], kind: type[T], what: str, words: Mapping[str, Iterable[str]] | None = None) -> T:
+    """`raw` as a Struct; a wrong key, type or number is named, with the keys that exist and the `words` a key takes."""
     for given in raw:
         if given not in kind.__struct_fields__:
             raise RobotError(f"{what}: {choices('key', given, kind.__struct_fields__)}")
-    for key, valid in (("convention", ROWS), ("kind", kinds)):
+    for key, valid in (words or {}).items():
         if isinstance(raw.get(key), str) and raw[key] not in valid:
             raise RobotError(f"{what}: {choices(key, raw[key], valid)}")
     _refuse_infinite(raw, what)
