@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from steelyard.consistency import (
     judge,
     judge_bodies,
     judge_link,
+    judge_stated,
     leading_minors,
     link_columns,
     mass_matrix_floor,
@@ -35,6 +36,7 @@ from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
 from steelyard.model import Model
 from steelyard.parameters import INERTIAL, Array, inertial_vector, transformed_inertia
+from steelyard.payload import Payload
 from steelyard.results import document, text
 from steelyard.robot import BASE, Joint, Link, Pose, Robot
 from steelyard.scores import Score
@@ -407,6 +409,73 @@ def test_unattainable_limit_is_no_crash() -> None:
     assert found.distance_sigma < 0.05
 
 
+def loaded_link(**known: float) -> BaseParameters:
+    """`one_link` with a payload on it: the base parameters are ZZ, MX and MY of both, but for what is known."""
+    joint = Joint("joint1", "revolute", BASE, Pose(), np.array([0.0, 0.0, 1.0]))
+    robot = Robot("pendulum", (Link("link1"),), (joint,), gravity=np.array([0.0, -9.81, 0.0]))
+    return base_parameters(Model(robot, (), payloads=[Payload("load", known=known)]))
+
+
+@pytest.mark.parametrize("moment", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("mass", [0.5, 2.805])
+def test_a_stated_mass_is_held(mass: float, moment: float) -> None:
+    """ZZ ≥ (MX² + MY²) / M with M stated: min ‖(ZZ, MX − h)‖ is at the root of 2 x³/M² + x − h."""
+    base = loaded_link(M=mass)
+    chi = np.array([1.0, 0.0, 0.0, 0.0, moment, 0.0])
+    assert base.names[3:] == ("load.ZZ", "load.MX", "load.MY")
+    found = nearest_feasible(base, chi)
+    x = next(r.real for r in np.roots([2.0 / mass**2, 0.0, 1.0, -moment]) if abs(r.imag) < 1e-9)
+    assert not found.possible
+    assert found.distance_sigma == pytest.approx(np.hypot(x**2 / mass, x - moment), rel=1e-4)
+    assert found.theta[base.layout.index("load.M")] == mass
+    assert found.worst is not None
+    assert found.worst[0].startswith("load.")
+    # as heavy as it needs to be, were it not stated
+    assert nearest_feasible(loaded_link(), np.array([1.0, 0.0, 0.0, 0.01, moment, 0.0])).possible
+
+
+@pytest.mark.parametrize("seed", [3, 81])  # 81: the solver's last digits lie outside, where nothing can be clipped
+def test_a_mass_stated_too_small_has_a_distance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    robot, body = random_tree(rng, int(rng.integers(2, 6))), random_inertia(rng)
+    mass = float(body[9] * rng.choice([0.2, 0.5]))
+    model = Model(robot, (), payloads=[Payload("load", known={"M": mass})])
+    base, nominal = base_parameters(model), model.layout.nominal
+    assert nominal is not None
+    found = nearest_feasible(base, base.map @ np.append(nominal[:-10], body), np.full(len(base), 0.01))
+    assert not found.possible
+    assert found.distance_sigma > 0.1
+    assert found.violation <= 1e-8
+    assert found.theta[-1] == mass
+    assert [finding.code for finding in found.findings] == ["base-values-impossible"]
+
+
+def test_a_stated_payload_that_fits_is_possible() -> None:
+    body = inertial_vector(3.0, np.array([0.04, -0.02, 0.09]), np.diag([0.02, 0.025, 0.015]))
+    model = Model(read_robot("planar2r"), (), payloads=[Payload("load", known={"M": 3.0, "MX": body[6]})])
+    base, nominal = base_parameters(model), model.layout.nominal
+    assert nominal is not None
+    theta = np.append(nominal[:-10], body)
+    found = nearest_feasible(base, base.map @ theta)
+    assert found.possible
+    np.testing.assert_allclose(found.base_values, base.map @ theta, atol=1e-8)
+    assert [found.theta[model.layout.index(name)] for name in ("load.M", "load.MX")] == [3.0, body[6]]
+    assert judge(model.layout, found.theta, 1e-8)["load"].passes
+    # what is stated counts, whatever the vector says
+    assert judge(model.layout, np.zeros(len(model.layout)))["load"].mass == 3.0
+
+
+def test_statements_that_no_body_meets_are_told() -> None:
+    base = loaded_link(XX=5.0, YY=1.0, ZZ=1.0)
+    with pytest.raises(EstimationError, match=r"Stated, and perhaps impossible together: load\.XX = 5, .*load\.ZZ = 1"):
+        nearest_feasible(base, np.array([1.0, 0.0, 0.0, 0.0, 0.0]))
+    assert judge_stated(base.layout).links == ()
+    whole = dict(zip(INERTIAL, [5.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], strict=True))
+    base = loaded_link(**whole)
+    assert nearest_feasible(base, np.array([1.0, 0.0, 0.0])).possible  # of the robot nothing is wrong
+    assert not judge_stated(base.layout).consistent
+
+
 def test_scatter_keeps_robust_bars_and_classical_correlations() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
@@ -513,9 +582,9 @@ def urdf(folder: Path, ixx: float = 0.03, tool: float = 0.001) -> Path:
     return path
 
 
-def saved_result(folder: Path, shift: float) -> Path:
+def saved_result(folder: Path, shift: float, payloads: Sequence[Payload] = ()) -> Path:
     """A run folder of a planar arm whose first base value is off by `shift` σ."""
-    model = Model(read_robot("planar2r"), ())
+    model = Model(read_robot("planar2r"), (), payloads=payloads)
     base, theta = base_parameters(model), model.layout.nominal
     assert theta is not None
     std = np.full(len(base), 0.01)
@@ -592,6 +661,18 @@ def test_command_on_an_impossible_result(steelyard: Run, tmp_path: Path) -> None
     assert found["findings"][0]["code"] == "base-values-impossible"
     assert all(link["passes"] for link in found["links"])
     assert "σ away" in told.err
+
+
+@pytest.mark.parametrize(("inertia", "code"), [(1.0, 0), (5.0, 1)])
+def test_command_judges_what_is_stated_of_a_payload(steelyard: Run, tmp_path: Path, inertia: float, code: int) -> None:
+    values = [inertia, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 2.5]
+    known: dict[str, float] = dict(zip(INERTIAL, values, strict=True))
+    told = steelyard("consistency", saved_result(tmp_path / "run", 0.0, [Payload("tool", known=known)]), "--json")
+    found = json.loads(told.out)
+    assert (told.code, found["consistent"], found["stated"]["tool.M"]) == (code, code == 0, 2.5)
+    assert [one["code"] for one in found["findings"]] == ["inertia-not-realisable"] * code
+    assert next(link for link in found["links"] if link["name"] == "tool")["mass"] == 2.5
+    assert "Held as stated: tool.XX" in told.err
 
 
 @pytest.mark.parametrize(

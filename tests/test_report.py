@@ -15,18 +15,31 @@ import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
+from simulated import arm, motion_of, truth_of
+from steelyard.channels import Drives
+from steelyard.estimators.gains import Gains
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.model import Model
+from steelyard.parameters import inertial_vector
+from steelyard.payload import Payload
 from steelyard.prediction import Prediction, predict
 from steelyard.problem import Problem
 from steelyard.report import render
 from steelyard.report.figures import MOST_POINTS, drawn_rows, joint_figure, rest_path, stretches
 from steelyard.report.numerals import number, share, value_and_deviation
 from steelyard.report.page import embedded_json, embedded_script, spoken
-from steelyard.report.tables import bar_length, error_rows, error_scores, ordered_findings, parameter_rows, quality
+from steelyard.report.tables import (
+    bar_length,
+    error_rows,
+    error_scores,
+    ordered_findings,
+    parameter_rows,
+    payload_rows,
+    quality,
+)
 from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.terms import named_terms
@@ -219,6 +232,50 @@ def test_unseen_runs_stand_beside_the_fit() -> None:
     assert "34.5%" in text
     assert [cell.kind for cell in error_rows(seen)[0].cells] == ["fitted", "unseen", "nominal"]
     assert max(cell.bar for row in error_rows(seen) for cell in row.cells) == 100.0
+
+
+def carrying(known: dict[str, float], std: dict[str, float], drives: Drives | None) -> Identification:
+    """A three-joint arm with a payload of a stated mass, its gains identified from runs with and without it."""
+    robot, body = arm(3), inertial_vector(3.0, np.array([0.04, -0.02, 0.09]), np.diag([0.02, 0.025, 0.015]))
+    model = Model(robot, named_terms(["viscous"]), payloads=[Payload("<b>tool", known=known, std=std)])
+    theta = np.append(truth_of(replace(model, payloads=())), body)
+    runs = []
+    for seed, load in ((1, "none"), (2, "<b>tool")):
+        q, v, a, *_ = motion_of(robot, 2000, 200.0, seed)
+        effort = model.torque(q, v, a, theta, load=load)
+        effort += 0.05 * np.random.default_rng(seed).standard_normal(effort.shape)
+        runs.append(Samples.from_arrays(load, robot.joint_names, 200.0, q, v, a, effort, load))
+    result = identify(Problem(model, runs, motor_rows=True), Gains())
+    assert result.gains is not None
+    return replace(result, gains=replace(result.gains, drives=drives))
+
+
+def test_payloads_are_told_as_bodies() -> None:
+    result = carrying({"M": 3.0}, {}, None)
+    (row,) = payload_rows(result, {"<b>tool": ""})
+    assert (row.name, row.link, row.stated, row.body[0]) == ("<b>tool", "link3", "M = 3", ("3", ""))
+    for (value, deviation), truth in zip(row.body[1:], (0.04, -0.02, 0.09), strict=True):
+        assert 0.0 < float(deviation) < 0.01
+        assert abs(float(value) - truth) < 4.0 * float(deviation)
+    source = render(result, (), TITLE, {"<b>tool": "link2"})
+    assert "Payloads Payload On link Stated Mass [kg]" in Outline(source).text
+    assert f"<b>tool link2 M = 3 3 {row.body[1][0]} ± {row.body[1][1]}" in Outline(source).text
+    assert 'href="#payloads"' in source
+    assert 'id="payloads"' not in page()
+    unsure = payload_rows(carrying({"M": 3.0}, {"M": 0.03}, None))[0]
+    assert (unsure.link, unsure.stated, unsure.body[0]) == ("—", "M = 3 ± 0.03", ("3.000", "0.030"))
+
+
+def test_gains_stand_beside_stated_ones_only_where_there_are_any() -> None:
+    known = Drives(("A",) * 3, (2.0,) * 3, (100.0,) * 3, "motor", ("N.m/A",) * 3)
+    heads = "Motor Identified ± σ σ/|g| σ bootstrap σ classical At the joint Unit "
+    result = carrying({"M": 3.0}, {}, known)
+    assert heads + "Stated |e| Hangs on" in Outline(render(result, (), TITLE)).text
+    assert result.gains is not None
+    unknown = replace(result, gains=replace(result.gains, drives=replace(known, gain=None)))
+    source = Outline(render(unknown, (), TITLE)).text
+    assert heads + "Hangs on" in source
+    assert "stated gain" not in source
 
 
 def test_is_deterministic() -> None:

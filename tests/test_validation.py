@@ -29,16 +29,18 @@ from simulated import (
     truth_of,
 )
 from steelyard.base_parameters import base_parameters
+from steelyard.channels import Drives
 from steelyard.demo import demo
 from steelyard.errors import DataError, EstimationError, ModelError
 from steelyard.estimators import LS, WLS, Estimator
 from steelyard.estimators.essential import Essential
-from steelyard.identification import Identification
+from steelyard.identification import DriveGains, Identification
 from steelyard.identify import identify
 from steelyard.information import Information
 from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import Array
+from steelyard.payload import Payload
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem
 from steelyard.project import read_project
@@ -48,7 +50,7 @@ from steelyard.samples import Piece, Samples, Stretch
 from steelyard.scores import score
 from steelyard.terms import named_terms, plain_terms, rich_terms
 from steelyard.validation import EffortScore, compare, cross_validate, validate, whiteness
-from steelyard.validation.comparison import holm
+from steelyard.validation.comparison import compared_rows, holm
 from steelyard.validation.cross_validation import restricted
 from steelyard.validation.residuals import WHITENESS_ROWS
 
@@ -99,7 +101,8 @@ def rows_of(problem: Problem, run: Samples, filtered: bool = True) -> Rows:
     first, stop = stretch.clean
     t = np.arange(piece.q.shape[1]) / run.rate
     w = np.zeros((piece.q.shape[0], len(problem.model.layout), piece.q.shape[1]))
-    w[..., first:stop] = problem.model.regressor(*(x[..., first:stop] for x in (*piece[2:5], t)))
+    q, v, a, clean = (x[..., first:stop] for x in (*piece[2:5], t))
+    w[..., first:stop] = problem.model.regressor(q, v, a, clean)
     effort = piece.effort
     if filtered and problem.delay:
         effort = np.stack([np.roll(y, -round(d * run.rate)) for y, d in zip(effort, problem.delay, strict=True)])
@@ -598,6 +601,55 @@ def test_what_cannot_be_compared_is_listed() -> None:
     assert few.freedom == np.inf
     nothing = replace(before, value=np.full(len(before.base), np.nan))
     assert "Nothing could be compared" in compare(nothing, after).verdict
+
+
+def with_gains(result: Identification, gain: Sequence[float], std: float = 0.1, ratio: float = 100.0) -> Identification:
+    """The result with identified drive gains [N.m/A] beside a stated one of 2."""
+    joints, size = result.relative_error.joints, 3 + len(result.base)
+    drives = Drives(("A",) * 3, (2.0,) * 3, (ratio,) * 3, "motor", ("N.m/A",) * 3)
+    covariance = (std / 2.0) ** 2 * np.eye(size)
+    gains = DriveGains(tuple(joints), np.array(gain) / 2.0, drives, covariance, covariance, np.zeros(size))
+    return replace(result, gains=gains)
+
+
+def test_drive_gains_are_compared_with_the_others() -> None:
+    before, after = weighed(1), weighed(2)
+    plain = compare(before, after)
+    found = compare(with_gains(before, [2.0, 2.1, 1.9]), with_gains(after, [2.05, 2.1, 3.9]))
+    assert [c.name for c in found.changes[-3:]] == [f"{joint}.gain" for joint in before.relative_error.joints]
+    assert [c.name for c in found.changes[:-3]] == [c.name for c in plain.changes]
+    last = found.changes[-1]
+    assert (last.unit, last.before, last.after) == ("N.m/A", pytest.approx(1.9), pytest.approx(3.9))
+    assert last.t == pytest.approx(2.0 / np.hypot(0.1, 0.1))
+    assert found.changed == (last.name,)
+    assert f"{len(before.base)} base parameters and 3 drive gains compared" in found.verdict
+    assert not found.gains_only
+
+
+def test_gains_that_only_one_result_has_are_said() -> None:
+    gained = with_gains(weighed(1), [2.0, 2.0, 2.0])
+    found = compare(gained, weighed(2))
+    assert found.gains_only == "before"
+    assert found.only_before == tuple(row.name for row in compared_rows(gained)[-3:])
+    assert "Drive gains were identified before only" in found.verdict
+    assert compare(weighed(2), gained).gains_only == "after"
+    # told on another side of the gears they are other numbers
+    other = compare(gained, with_gains(weighed(2), [200.0, 200.0, 200.0], ratio=1.0))
+    assert other.untested == found.only_before
+
+
+def test_a_payload_is_no_part_of_the_robot() -> None:
+    base = base_parameters(replace(model_of(arm(3)), payloads=[Payload("tool", known={"M": 2.0})]))
+    before, size = weighed(1), len(base)
+    value, std = np.zeros(size), np.full(size, 0.1)
+    for k, name in enumerate(base.names):
+        if name in before.base.names:
+            value[k] = before.value[before.base.names.index(name)]
+    carrying = replace(before, base=base, value=value, covariance=np.diag(std**2), covariance_classical=np.diag(std**2))
+    found = compare(before, carrying)
+    assert (found.changed, found.untested, found.only_before) == ((), (), ())
+    assert [c.name for c in found.changes] == list(before.base.names)
+    assert all(name.startswith("tool.") for name in found.only_after)
 
 
 def test_another_robot_cannot_be_compared() -> None:

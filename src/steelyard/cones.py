@@ -128,11 +128,14 @@ def violation(theta: Array, blocks: Sequence[Block]) -> float:
     return worst
 
 
-def clipped(theta: Array, blocks: Sequence[Block], floor: float) -> Array:
-    """theta with the solver's last digits brought inside the cones that have room, eigenvalues cut at `floor` ≈ 0."""
+def clipped(theta: Array, blocks: Sequence[Block], floor: float, held: NDArray[np.bool_]) -> Array:
+    """theta with the solver's last digits brought inside the cones that have room, eigenvalues cut at `floor` ≈ 0.
+
+    A cone that depends on `held` columns (C,) is left as it is: a cut would move them.
+    """
     theta = theta.copy()
     for block in blocks:
-        if block.inward is None:
+        if block.inward is None or block.matrix[:, held].any():
             continue
         value = block.matrix @ theta + block.offset
         if block.cone == "psd":

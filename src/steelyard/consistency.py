@@ -224,13 +224,29 @@ def link_columns(layout: Layout) -> dict[str, NDArray[np.int64]]:
     }
 
 
+def held_columns(layout: Layout) -> NDArray[np.bool_]:
+    """Columns (C,) whose value is stated, as of a payload that was put on a scale: nothing may move them."""
+    return np.array([column.known for column in layout.columns], np.bool_)
+
+
 def judge(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
-    """The verdict on standard parameters theta (C,) in the order of `layout` [SI]; tolerance [kg·m²]."""
+    """The verdict on standard parameters theta (C,) in the order of `layout` [SI]; tolerance [kg·m²].
+
+    Payloads are bodies like links. Where a column is stated its value is taken, whatever theta holds there.
+    """
     theta = np.asarray(theta, float)
     if theta.shape != (len(layout),):
         raise ModelError(f"theta must hold {len(layout)} standard parameters, not shape {theta.shape}.")
+    theta = np.where(held_columns(layout), layout.known, theta)
     bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
     return judge_bodies(bodies, tolerance, negative_drive(layout, theta))
+
+
+def judge_stated(layout: Layout, tolerance: float = 0.0) -> Consistency:
+    """The verdict on the bodies all of whose ten parameters are stated; no fit can mend these. tolerance [kg·m²]."""
+    held = held_columns(layout)
+    whole = {name: layout.known[columns] for name, columns in link_columns(layout).items() if held[columns].all()}
+    return judge_bodies(whole, tolerance)
 
 
 def negative_drive(layout: Layout, theta: Array) -> tuple[tuple[str, float], ...]:

@@ -4,7 +4,8 @@ Infinitely many standard sets share the base values χ_b = B θ. The question is
 
     find θ   with   B θ = χ_b,   P_l(θ) ⪰ ε·1 for every link l,   Ia, Fv, Fc ≥ 0,   m⁻ ≤ M ≤ m⁺,   c⁻ M ≤ mc ≤ c⁺ M
 
-P_l is the 4×4 pseudo-inertia, linear in θ, so this is a convex (semidefinite) problem with a definite answer.
+P_l is the 4×4 pseudo-inertia, linear in θ, so this is a convex (semidefinite) problem with a definite answer. A payload
+is a body like a link; what is stated of it, as its mass, is no unknown: θ_k is held there.
 Clarabel solves it, behind `cones`; what it returns is checked again with numpy alone.
 """
 
@@ -20,7 +21,7 @@ from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.cones import Answer, Block, Bounds, Box, Scales, blocks_of, clipped, minimise, violation
-from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
+from steelyard.consistency import NONNEGATIVE, held_columns, link_columns, pseudo_inertia
 from steelyard.errors import EstimationError, ModelError
 from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
@@ -140,7 +141,8 @@ def nearest_feasible(
 
     all of them over the physical θ. `values` χ_b (b,), NaN where nothing is known; `covariance` C (b, b), or σ (b,), by
     default σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (minimum norm);
-    `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior.
+    `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior. Stated columns keep
+    their value; a body that is stated whole is not looked at: `judge` says whether it can exist.
     """
     asked = _Question.of(base, values, covariance, prior, widths)
     blocks = _cones(base.layout, constraints, asked.scales)
@@ -198,6 +200,7 @@ class _Question:
     covariance: Array
     reference: Array
     width: Array
+    held: NDArray[np.bool_]
     scales: Scales
 
     @staticmethod
@@ -208,7 +211,9 @@ class _Question:
         if chi.shape != (len(base),) or np.isinf(chi).any():
             raise EstimationError(f"Give {len(base)} base values, NaN where one is unknown, not shape {chi.shape}.")
         given = prior if prior is not None else base.layout.nominal
+        held = held_columns(base.layout)
         reference = np.zeros(size) if given is None else _checked(given, size, "prior")
+        reference = np.where(held, base.layout.known, reference)
         width = np.ones(size) if widths is None else _checked(widths, size, "widths")
         if not np.all(width > 0.0):
             raise EstimationError("Every width must be positive.")
@@ -221,7 +226,12 @@ class _Question:
         # a cancelled parameter has a value but no error bar: it says nothing about what is possible
         known = np.isfinite(chi) & np.isfinite(np.diagonal(spread))
         chi = np.where(known, chi, np.nan)
-        return _Question(base, chi, known, spread, reference, width, _scales(base, chi, reference))
+        return _Question(base, chi, known, spread, reference, width, held, _scales(base, chi, reference))
+
+    @cached_property
+    def span(self) -> Array:
+        """(C, F): a column for each θ that may move, of its own size."""
+        return np.diag(self.scales.columns)[:, ~self.held]
 
     @cached_property
     def near(self) -> tuple[Array, Array]:
@@ -255,7 +265,7 @@ class _Question:
 
 
 def _cones(layout: Layout, constraints: Constraints, scales: Scales) -> list[Block]:
-    return blocks_of(
+    blocks = blocks_of(
         layout,
         scales,
         margin=constraints.margin,
@@ -264,6 +274,8 @@ def _cones(layout: Layout, constraints: Constraints, scales: Scales) -> list[Blo
         masses=constraints.masses,
         boxes=constraints.boxes,
     )
+    free = ~held_columns(layout)
+    return [block for block in blocks if block.cone != "psd" or block.matrix[:, free].any()]
 
 
 def _checked(vector: Array, size: int, what: str) -> Array:
@@ -303,7 +315,7 @@ def _scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
 
 def _without_cones(asked: _Question) -> Answer:
     """θ_ref + D (B D)⁺ (χ_b − B θ_ref): P0 eq. (30) in the weighted norm. If it is physical, nothing is nearer."""
-    mapped, width = asked.base.map[asked.known], asked.width
+    mapped, width = asked.base.map[asked.known], np.where(asked.held, 0.0, asked.width)
     lack = asked.chi[asked.known] - mapped @ asked.reference
     step = np.linalg.lstsq(mapped * width, lack, rcond=None)[0]
     return Answer(asked.reference + width * step, "Closed form", 0)
@@ -311,29 +323,34 @@ def _without_cones(asked: _Question) -> Answer:
 
 def _with_base_values(asked: _Question, blocks: Sequence[Block], inside: float) -> Answer:
     """The search runs in the null space of B, from eq. (30) on: B θ = χ_b holds to rounding, whatever comes out."""
-    scaled = asked.base.map[asked.known] * asked.scales.columns
+    scaled = asked.base.map[asked.known] @ asked.span
     free = null_space(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
-    return minimise(asked.near, blocks, _without_cones(asked).theta, asked.scales.columns[:, None] * free, inside)
+    return minimise(asked.near, blocks, _without_cones(asked).theta, asked.span @ free, inside)
 
 
 def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> tuple[float, Answer]:
-    start, span = np.zeros(len(asked.base.layout)), np.diag(asked.scales.columns)
+    start, held = asked.base.layout.known, asked.held
     # A rope to the prior: the least distance may be approached as a mass grows without end, and never be reached.
     rope = ROPE / asked.scales.columns
     roped = (np.vstack([asked.far[0], np.diag(rope)]), np.concatenate([asked.far[1], -rope * asked.reference]))
-    first = minimise(roped, blocks, start, span)
-    theta = clipped(first.theta, blocks, FLOOR)
+    for inside in (0.0, INSIDE):  # a body of which something is stated cannot be clipped: the solver stays inside
+        first = minimise(roped, blocks, start, asked.span, inside)
+        theta = clipped(first.theta, blocks, FLOOR, held)
+        if violation(theta, blocks) <= CERTIFIED or not held.any():
+            break
     if violation(theta, blocks) > CERTIFIED:
+        stated = ", ".join(f"{c.name} = {c.nominal:g}" for c in asked.base.layout.columns if c.known)
         raise EstimationError(
             f"Found no standard set that satisfies the constraints, whatever the base values ({first.status}). "
             "Widen the mass bounds and boxes, or lower the margin."
+            + (f" Stated, and perhaps impossible together: {stated}." if stated else "")
         )
     distance = asked.distance(theta)
     matrix, offset = asked.far
     radius = (1.0 + SLACK) * distance + 1e-6
     ball = Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
-    second = minimise(asked.near, [*blocks, ball], start, span, INSIDE)
-    nearer = clipped(second.theta, blocks, FLOOR)
+    second = minimise(asked.near, [*blocks, ball], start, asked.span, INSIDE)
+    nearer = clipped(second.theta, blocks, FLOOR, held)
     good = violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
     iterations = spent + first.iterations + second.iterations
     return distance, Answer(nearer if good else theta, second.status if good else first.status, iterations)

@@ -69,5 +69,6 @@ def run(
         "robot_sha256": model.robot.sha256,
         "selection": explicit.selection,
     }
-    write_folder(folder, {RESULT: text(data), REPORT: render(result, fitted + scored, project.name)})
+    links = {payload.name: payload.link for payload in model.payloads}
+    write_folder(folder, {RESULT: text(data), REPORT: render(result, fitted + scored, project.name, links)})
     return RunResult(result, data, folder)

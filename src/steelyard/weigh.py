@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from steelyard.balance import Balance, Fit, balance_of, fitted, left_out, run_weights
+from steelyard.bodies import BODY, BODY_UNITS, body_slope, body_values, deviations
 from steelyard.consistency import LinkVerdict, com_inertia, judge_link, second_moments
 from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.feasibility import NOISE_SIGMA
@@ -100,43 +101,17 @@ class PayloadResult:
 
         cov = H C Hᵀ with H = ∂(M, c, J)/∂(ten parameters).
         """
-        mass = self.value[9]
-        names = ("mass", "com x", "com y", "com z", *(f"inertia {symbol.lower()}" for symbol in INERTIAL[:6]))
-        value = np.concatenate([[mass], self._com, com_inertia(self.value)[_UPPER]])
-        return self._quantities(names, value, self._slope, ["kg", *["m"] * 3, *["kg.m2"] * 6])
-
-    @property
-    def _com(self) -> Array:
-        return self.value[6:9] / self.value[9] if self.value[9] else np.full(3, np.nan)
+        return self._quantities(BODY, body_values(self.value), self._slope, BODY_UNITS)
 
     @cached_property
     def _slope(self) -> Array:
-        """H (10, 10), rows M, c, J."""
-        com, out = self._com, np.zeros((10, 10))
-        out[0, 9] = 1.0
-        out[1:4, 6:9] = np.eye(3) / self.value[9] if self.value[9] else np.nan
-        out[1:4, 9] = -com / self.value[9] if self.value[9] else np.nan
-        out[4:, :6] = np.eye(6)
-        for k, axis in enumerate(np.eye(3)):
-            out[4:, 6 + k] = -(2.0 * com[k] * np.eye(3) - np.outer(axis, com) - np.outer(com, axis))[_UPPER]
-        out[4:, 9] = (com @ com * np.eye(3) - np.outer(com, com))[_UPPER]
-        return out
+        return body_slope(self.value)
 
     def _quantities(
         self, names: Sequence[str], value: Array, slope: Array, units: Sequence[str]
     ) -> tuple[Quantity, ...]:
-        out = []
-        for name, x, row, unit in zip(names, value.tolist(), slope, units, strict=True):
-            # only what a number depends on: NaN · 0 would hide it behind parameters it has nothing to do with
-            own = np.flatnonzero(row)
-            part = np.ix_(own, own)
-            log, robot = (float(np.sqrt(row[own] @ c[part] @ row[own])) for c in self._covariances)
-            out.append(Quantity(name, x, log, robot, unit))
-        return tuple(out)
-
-    @property
-    def _covariances(self) -> tuple[Array, Array]:
-        return self.covariance_log, self.covariance_robot
+        spreads = (deviations(slope, c).tolist() for c in (self.covariance_log, self.covariance_robot))
+        return tuple(Quantity(*row) for row in zip(names, value.tolist(), *spreads, units, strict=True))
 
     @cached_property
     def physical(self) -> LinkVerdict | None:

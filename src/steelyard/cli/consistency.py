@@ -19,6 +19,7 @@ from steelyard.consistency import (
     MassMatrixFloor,
     judge,
     judge_bodies,
+    judge_stated,
     mass_matrix_floor,
     negative_drive,
     robot_bodies,
@@ -69,18 +70,23 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
     # the set lies on the boundary as a rule, and the solver's last digits with it
     verdict = judge(layout, answer.theta, tolerance + CERTIFIED)
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
+    stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, judge_stated(layout, tolerance)
+    findings = (*answer.findings, *bodies.findings)
     _show_feasibility(result, answer)
     _show_links("Nearest feasible standard set", verdict.links)
-    _show_findings(answer.findings)
+    if stated:
+        say(f"Held as stated: {', '.join(f'{name} = {x:g}' for name, x in stated.items())}")
+    _show_findings(findings)
     return {
         "schema": SCHEMA,
         "kind": "result",
         "robot": result.robot,
         # within three σ it is noise: the robot is possible, only not exactly at these values
-        "consistent": answer.possible or answer.distance_sigma <= NOISE_SIGMA,
+        "consistent": bodies.consistent and (answer.possible or answer.distance_sigma <= NOISE_SIGMA),
         "tolerance": tolerance,
         "prior": "nominal" if layout.nominal is not None else "none",
         "unknown": unknown,
+        "stated": stated,
         "feasibility": {
             "possible": answer.possible,
             "distance_sigma": answer.distance_sigma,
@@ -95,7 +101,7 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
         },
         "links": [_link_document(link) for link in verdict.links],
         "mass_matrix": None,
-        "findings": [asdict(finding) for finding in answer.findings],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 
@@ -121,6 +127,7 @@ def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
         "consistent": verdict.consistent and (floor is None or floor.smallest > 0.0),
         "tolerance": tolerance,
         "unknown": list(unknown),
+        "stated": {},
         "feasibility": None,
         "links": [_link_document(link) for link in verdict.links],
         "mass_matrix": None if floor is None else asdict(floor),

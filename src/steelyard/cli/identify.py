@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from steelyard.formats.robots import read_robot
 from steelyard.identification import DriveGains, Identification
 from steelyard.model import Model
 from steelyard.project import read_project
+from steelyard.report.tables import PayloadRow, effort_unit, payload_rows
 from steelyard.results import REPORT
 from steelyard.run import run as run_project
 
@@ -37,7 +39,7 @@ def identify(
         done = run_project(read_project(project), out, estimator, progress)
     if as_json:
         emit(done.document)
-    _show_result(done.identification)
+    _show_result(done.identification, {one["name"]: one["link"] for one in done.document["project"]["payload"]})
     if done.document["selection"] is not None and done.document["selection"]["trials"]:
         people.print(_trial_table(done.document["selection"]))
     say(f"Report: {done.folder / REPORT}")
@@ -97,7 +99,7 @@ def warm(as_json: JsonFlag = False) -> None:
     say(f"Kernels ready ({seconds:.1f} s).")
 
 
-def _show_result(result: Identification) -> None:
+def _show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
     table = Table(Column("parameter", no_wrap=True), "value", "± σ", "σ classical", "rel. σ", "unit")
     for name, value, std, classical, relative, unit in zip(
         result.base.names, result.value, result.std, result.std_classical, result.relative_std, result.base.units,
@@ -107,6 +109,8 @@ def _show_result(result: Identification) -> None:
     people.print(table)
     if result.gains is not None:
         people.print(_gain_table(result.gains))
+    if payloads := payload_rows(result, links):
+        people.print(_payload_table(payloads))
     people.print(_score_table(result))
     say(f"Scored: {result.relative_error.mask}")
     say_findings(result.findings)
@@ -114,16 +118,28 @@ def _show_result(result: Identification) -> None:
 
 
 def _gain_table(gains: DriveGains) -> Table:
-    """Identified gains beside the stated ones; at the joint, gear ratio included, where that is another number."""
-    geared = bool(np.any(gains.joint_side != gains.value))
+    """Identified gains beside the stated ones where there are any; at the joint, gear ratio included, where that is
+    another number."""
+    geared, known = bool(np.any(gains.joint_side != gains.value)), bool(np.isfinite(gains.stated).any())
     table = Table(
-        Column("drive gain", no_wrap=True), "identified", "± σ", "σ bootstrap", "stated", "|e|", "unit",
-        *(["at the joint"] if geared else []),
+        Column("drive gain", no_wrap=True), "identified", "± σ", "σ bootstrap", "σ classical", "unit",
+        *(["at the joint (same unit)"] if geared else []), *(["stated", "|e|"] if known else []),
     )  # fmt: skip
     for k, joint in enumerate(gains.joints):
-        numbers = (gains.value[k], gains.std[k], gains.std_bootstrap[k], gains.stated[k])
+        numbers = (gains.value[k], gains.std[k], gains.std_bootstrap[k], gains.std_classical[k])
         side = [number(gains.joint_side[k])] if geared else []
-        table.add_row(joint, *map(number, numbers), percent(gains.error[k]), gains.units[k], *side)
+        stated = [number(gains.stated[k]), percent(gains.error[k])] if known else []
+        table.add_row(joint, *map(number, numbers), gains.units[k], *side, *stated)
+    return table
+
+
+def _payload_table(payloads: Sequence[PayloadRow]) -> Table:
+    """What each load case carries: what was stated of it, its mass, and where it sits in its own frame."""
+    names = Column("payload", no_wrap=True)
+    table = Table(names, "link", "stated", "mass [kg]", "com x [m]", "com y [m]", "com z [m]")
+    for one in payloads:
+        cells = (f"{value} ± {deviation}" if deviation else value for value, deviation in one.body)
+        table.add_row(one.name, one.link, one.stated, *cells)
     return table
 
 
@@ -132,13 +148,14 @@ def _score_table(result: Identification) -> Table:
     kinds = {"fitted": result.relative_error, "unseen": result.unseen}
     kinds |= {"nominal": result.nominal, "nominal, unseen": result.unseen_nominal}
     shown = {name: score for name, score in kinds.items() if score is not None}
-    table = Table("relative error", *shown, "RMSE fitted", "rows")
+    table = Table("relative error", *shown, "RMSE fitted", "unit", "rows")
     fit = result.relative_error
     for joint in fit.joints:
         errors = (percent(score.joints[joint]) for score in shown.values())
-        table.add_row(joint, *errors, number(fit.rmse[joint]), str(fit.rows[joint]))
+        unit = effort_unit(result.base.layout, joint)
+        table.add_row(joint, *errors, number(fit.rmse[joint]), unit, str(fit.rows[joint]))
     totals = (percent(score.total) for score in shown.values())
-    table.add_row("total", *totals, "", str(sum(fit.rows.values())), style="bold")
+    table.add_row("total", *totals, "", "", str(sum(fit.rows.values())), style="bold")
     return table
 
 

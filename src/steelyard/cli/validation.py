@@ -29,8 +29,10 @@ from steelyard.settle import selected_terms, settled
 from steelyard.validation import (
     Comparison,
     CrossValidation,
+    Row,
     Validation,
     compare,
+    compared_rows,
     cross_validate_choice,
     cross_validate_problem,
     validate,
@@ -226,13 +228,14 @@ def _comparison_document(
 
 
 def _side_by_side(found: Sequence[Identification]) -> list[tuple[str, str, list[tuple[float, float]]]]:
-    """Every base parameter of any result: name, unit, and (value, σ) in each, NaN where it has none."""
-    units = {name: unit for one in found for name, unit in zip(one.base.names, one.base.units, strict=True)}
-    tables = [
-        {name: pair for name, *pair in zip(x.base.names, x.value.tolist(), x.std.tolist(), strict=True)} for x in found
+    """Every base parameter and drive gain of any result: name, unit, and (value, σ) in each, NaN where it has none."""
+    tables = [{row.name: row for row in compared_rows(one)} for one in found]
+    units = {row.name: row.unit for table in tables for row in table.values()}
+    unknown = Row("", "", np.nan, np.nan, {})
+    return [
+        (name, unit, [(row.value, row.std) for row in (table.get(name, unknown) for table in tables)])
+        for name, unit in units.items()
     ]
-    unknown = [np.nan, np.nan]
-    return [(name, unit, [(*table.get(name, unknown),) for table in tables]) for name, unit in units.items()]
 
 
 def _show_results(paths: Sequence[Path], found: Sequence[Identification]) -> None:

@@ -31,7 +31,7 @@ def run_figures(prediction: Prediction, layout: Layout) -> Json:
     joints = [
         {
             "name": name,
-            "figure": joint_figure(prediction, j, effort_unit(layout, name)),
+            "figure": joint_figure(prediction, j, numerals.unit(effort_unit(layout, name))),
             "caption": caption(prediction, j),
         }
         for j, name in enumerate(prediction.joints)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
@@ -17,8 +19,16 @@ from steelyard.report import numerals, tables
 from steelyard.report.figures import run_figures
 
 
-def render(result: Identification, predictions: tuple[Prediction, ...], title: str) -> str:
-    """The page. The same arguments give the same bytes: it carries no date and no random identifier."""
+def render(
+    result: Identification,
+    predictions: tuple[Prediction, ...],
+    title: str,
+    links: Mapping[str, str] | None = None,
+) -> str:
+    """The page; `links` names the link that carries each payload.
+
+    The same arguments give the same bytes: it carries no date and no random identifier.
+    """
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -32,6 +42,8 @@ def render(result: Identification, predictions: tuple[Prediction, ...], title: s
         errors=tables.error_rows(result),
         legend=tables.KINDS,
         gains=tables.gain_rows(result),
+        gains_stated=result.gains is not None and bool(np.isfinite(result.gains.stated).any()),
+        payloads=tables.payload_rows(result, links),
         parameters=parameters,
         qualities=tables.QUALITIES,
         quality_counts=tables.quality_counts(parameters),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.bodies import PayloadBody, payload_bodies
 from steelyard.findings import Finding
 from steelyard.identification import Identification
-from steelyard.parameters import Layout
+from steelyard.parameters import INERTIAL, Layout
 from steelyard.report import numerals
 from steelyard.report.numerals import DASH
 from steelyard.scores import Score
@@ -77,6 +78,16 @@ class GainRow:
     error: str
     joint_side: str
     hangs: str
+
+
+@dataclass(frozen=True)
+class PayloadRow:
+    """A payload in print; `body` are mass and centre of mass, each with its σ, empty where it is exact or not known."""
+
+    name: str
+    link: str
+    stated: str
+    body: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -175,6 +186,33 @@ def gain_rows(result: Identification) -> tuple[GainRow, ...]:
     return tuple(rows)
 
 
+def payload_rows(result: Identification, links: Mapping[str, str] | None = None) -> tuple[PayloadRow, ...]:
+    """Every payload of the robot's runs, on the links of `links`."""
+    return tuple(
+        PayloadRow(
+            one.name,
+            one.link or DASH,
+            _stated(one),
+            tuple(
+                numerals.value_and_deviation(x, deviation) if deviation > 0.0 else (numerals.given(x), "")
+                for x, deviation in zip(one.body[:4].tolist(), one.std[:4].tolist(), strict=True)
+            ),
+        )
+        for one in payload_bodies(result, links)
+    )
+
+
+def _stated(payload: PayloadBody) -> str:
+    """What was known beforehand: `M = 2.805 ± 0.002`, "all ten parameters" or "nothing"."""
+    if len(payload.stated) == len(INERTIAL):
+        return "all ten parameters"
+    parts = (
+        f"{symbol} = {numerals.given(x)}" + (f" ± {numerals.given(deviation)}" if deviation else "")
+        for symbol, (x, deviation) in payload.stated.items()
+    )
+    return ", ".join(parts) or "nothing"
+
+
 def quality_counts(rows: Sequence[ParameterRow]) -> dict[str, int]:
     """How many parameters are of each quality, best first, none left out that occurs."""
     count = Counter(row.quality for row in rows)
@@ -195,7 +233,7 @@ def error_rows(result: Identification) -> tuple[ErrorRow, ...]:
     rows = [
         ErrorRow(
             joint,
-            effort_unit(result.base.layout, joint),
+            numerals.unit(effort_unit(result.base.layout, joint)),
             tuple(_error_cell(kind, s.joints[joint], s.rmse[joint], worst) for kind, s in scores.items()),
             tuple(_count(s.rows[joint]) for kind, s in scores.items() if kind != "nominal"),
         )
@@ -224,11 +262,11 @@ def finding_counts(findings: Sequence[Finding]) -> str:
 
 
 def effort_unit(layout: Layout, joint: str) -> str:
-    """N·m or N where the layout tells, both where it does not."""
+    """`N.m` or `N` where the layout tells, both where it does not."""
     for column in layout.columns:
         if column.owner == joint and column.symbol in _EFFORT_SYMBOLS:
-            return numerals.unit(column.unit)
-    return "N·m | N"
+            return column.unit
+    return "N.m | N"
 
 
 def _error_cell(kind: str, relative: float, rmse: float, worst: float) -> ErrorCell:

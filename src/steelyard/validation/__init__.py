@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.validation.comparison import Change, Comparison, compare
+from steelyard.validation.comparison import Change, Comparison, Row, compare, compared_rows
 from steelyard.validation.cross_validation import (
     CrossValidation,
     Fold,
@@ -20,9 +20,11 @@ __all__ = [
     "CrossValidation",
     "EffortScore",
     "Fold",
+    "Row",
     "Validation",
     "Whiteness",
     "compare",
+    "compared_rows",
     "cross_validate",
     "cross_validate_choice",
     "cross_validate_problem",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -13,11 +14,12 @@ from steelyard.parameters import Array
 
 # A difference below this fraction of the value is rounding, whatever the error bars say.
 _ROUNDING = 1e-9
+_GAIN = ".gain"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One base parameter before and after: t = (after − before)/√(σ_b² + σ_a²), p of t alone, and p after Holm."""
+    """A base parameter or drive gain before and after: t = (after − before)/√(σ_b² + σ_a²), its p, and p by Holm."""
 
     name: str
     unit: str
@@ -32,10 +34,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Has the robot changed? Base parameters of two identifications of one robot, tested together.
+    """Has the robot changed? Base parameters and drive gains of two identifications of one robot, tested together.
 
     `changes`: every parameter both know with an error bar. `only_before`, `only_after`: names the other lacks.
-    `untested`: named by both, but not excited, without error bar, or standing for another sum in each.
+    `untested`: named by both, but not excited, without error bar, or standing for another sum in each. `gains_only`:
+    the one result whose drive gains were identified, where the other took them as stated.
     """
 
     robot: str
@@ -45,6 +48,7 @@ class Comparison:
     untested: tuple[str, ...]
     freedom: float
     level: float = 0.05
+    gains_only: Literal["", "before", "after"] = ""
     changed: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,15 +57,55 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        tested = f"{len(self.changes)} base parameters compared, family-wise error {self.level:.0%}"
+        gains = sum(change.name.endswith(_GAIN) for change in self.changes)
+        counted = f"{len(self.changes) - gains} base parameters" + (f" and {gains} drive gains" if gains else "")
+        tested = f"{counted} compared, family-wise error {self.level:.0%}"
         if not self.changes:
             return "Nothing could be compared: the two results share no parameter with an error bar."
         if not self.changed:
-            return f"No significant change of '{self.robot}' ({tested}). Changes below the error bars cannot be seen."
+            said = f"No significant change of '{self.robot}' ({tested}). Changes below the error bars cannot be seen."
+            return said + self._one_sided
         said = f"'{self.robot}' has changed: {', '.join(self.changed)} ({tested})."
         unknown = (*self.only_before, *self.only_after, *self.untested)
         # what one fit leaves out, others carry for it
-        return said + (f" Not compared, and perhaps carried by these: {', '.join(unknown)}." if unknown else "")
+        said += f" Not compared, and perhaps carried by these: {', '.join(unknown)}." if unknown else ""
+        return said + self._one_sided
+
+    @property
+    def _one_sided(self) -> str:
+        if not self.gains_only:
+            return ""
+        return (
+            f" Drive gains were identified {self.gains_only} only: where the other's stated gains are wrong, "
+            "parameters differ in proportion without any change of the robot."
+        )
+
+
+class Row(NamedTuple):
+    """A number that two results can share: its name, unit, value and σ, and what it stands for: column → coefficient.
+
+    A drive gain stands for itself and for the gear ratio that it leaves out.
+    """
+
+    name: str
+    unit: str
+    value: float
+    std: float
+    meaning: dict[str, float]
+
+
+def compared_rows(result: Identification) -> tuple[Row, ...]:
+    """What a result has to compare: base parameters, then drive gains as `joint.gain`."""
+    base = zip(
+        result.base.names, result.base.units, result.value.tolist(), result.std.tolist(),
+        result.base.regroupings.values(), strict=True,
+    )  # fmt: skip
+    rows, gains = tuple(Row(*row) for row in base), result.gains
+    if gains is None:
+        return rows
+    ratios = gains.drives.ratio if gains.drives is not None else (1.0,) * len(gains.joints)
+    told = zip(gains.joints, gains.units, gains.value.tolist(), gains.std.tolist(), ratios, strict=True)
+    return (*rows, *(Row(joint + _GAIN, unit, x, std, {"ratio": ratio}) for joint, unit, x, std, ratio in told))
 
 
 def compare(before: Identification, after: Identification, level: float = 0.05) -> Comparison:
@@ -71,39 +115,49 @@ def compare(before: Identification, after: Identification, level: float = 0.05) 
     Student's t on min(clusters) − 1 degrees of freedom; Holm's step-down keeps the chance of *any* false alarm at
     `level`:  p_(i) ← max_{j ≤ i} min(1, (m − j + 1) p_(j)).
     """
-    if before.robot != after.robot or before.base.layout.names != after.base.layout.names:
-        differing = sorted(set(before.base.layout.names) ^ set(after.base.layout.names))
+    own = [[c.name for c in x.base.layout.columns if c.kind != "payload"] for x in (before, after)]
+    if before.robot != after.robot or own[0] != own[1]:
+        differing = sorted(set(own[0]) ^ set(own[1]))
         columns = f" Columns in one only: {', '.join(differing[:10])}." if differing else ""
         raise EstimationError(
             f"Results of robot '{before.robot}' and '{after.robot}' cannot be compared: both must be of one robot with "
             f"the same terms.{columns}"
         )
-    known = [[name for name in x.base.names if name not in x.cancelled] for x in (before, after)]
-    names = [name for name in known[0] if name in known[1]]
-    one, two = ([x.base.names.index(name) for name in names] for x in (before, after))
-    value_b, value_a = before.value[one], after.value[two]
-    difference, std = value_a - value_b, np.hypot(before.std[one], after.std[two])
-    alike = np.all(np.abs(before.base.map[one] - after.base.map[two]) < 1e-6, axis=1)
-    tested = np.flatnonzero(np.isfinite(std) & np.isfinite(difference) & alike)
+    known = [{row.name: row for row in compared_rows(x) if row.name not in x.cancelled} for x in (before, after)]
+    pairs = [(row, known[1][name]) for name, row in known[0].items() if name in known[1]]
+    testable = [(one, two) for one, two in pairs if _testable(one, two)]
+    value_b, value_a = (np.array([pair[k].value for pair in testable]) for k in (0, 1))
+    difference = value_a - value_b
+    std = np.array([np.hypot(one.std, two.std) for one, two in testable])
     floor = np.maximum(_ROUNDING * np.maximum(np.abs(value_b), np.abs(value_a)), np.finfo(float).tiny)
-    ratio = difference[tested] / np.maximum(std, floor)[tested]
+    ratio = difference / np.maximum(std, floor)
     clusters = min(before.clusters, after.clusters)
     freedom = float(clusters - 1) if clusters else np.inf
     p = 2.0 * student.sf(np.abs(ratio), freedom)
-    units = dict(zip(before.base.names, before.base.units, strict=True))
     changes = [
-        Change(names[k], units[names[k]], *map(float, (value_b[k], value_a[k], difference[k], std[k], t, alone, joint)))
-        for k, t, alone, joint in zip(tested, ratio, p, holm(p), strict=True)
+        Change(row.name, row.unit, *map(float, numbers))
+        for (row, _), *numbers in zip(testable, value_b, value_a, difference, std, ratio, p, holm(p), strict=True)
     ]
+    tested = {change.name for change in changes}
+    sides: dict[tuple[bool, bool], Literal["before", "after"]] = {(True, False): "before", (False, True): "after"}
     return Comparison(
         before.robot,
         tuple(changes),
         tuple(name for name in known[0] if name not in known[1]),
         tuple(name for name in known[1] if name not in known[0]),
-        tuple(name for k, name in enumerate(names) if k not in tested),
+        tuple(one.name for one, _ in pairs if one.name not in tested),
         freedom,
         level,
+        sides.get((before.gains is not None, after.gains is not None), ""),
     )
+
+
+def _testable(one: Row, two: Row) -> bool:
+    """Both have a value and an error bar, and stand for the same."""
+    parts = {*one.meaning, *two.meaning}
+    alike = all(abs(one.meaning.get(part, 0.0) - two.meaning.get(part, 0.0)) < 1e-6 for part in parts)
+    finite = np.isfinite([one.value, two.value, one.std, two.std]).all()
+    return bool(alike and finite and one.unit == two.unit)
 
 
 def holm(p: Array) -> Array:
