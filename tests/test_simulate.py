@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -364,7 +365,7 @@ def test_cutting_the_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     reference = moving(plant.robot, 0.5)
     loop = Loop(delay_s=2e-3, velocity_filter_hz=100.0, encoder_step=1e-5)
     whole = simulate(plant, Cascade.tuned(plant), reference, 1000.0, loop)
-    monkeypatch.setattr("steelyard.simulate._CHUNK", 37)
+    monkeypatch.setattr(sys.modules["steelyard.simulate"], "_CHUNK", 37)
     cut = simulate(plant, Cascade.tuned(plant), reference, 1000.0, loop)
     for name in ("q", "v", "a", "q_m", "tau_m", "tau", "steps"):
         assert np.array_equal(getattr(whole, name), getattr(cut, name)), name
