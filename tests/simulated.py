@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 from steelyard.channels import ChannelMap, Signal
 from steelyard.estimators import ESTIMATORS
 from steelyard.estimators.estimator import finds_gains
+from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.excitation import random_fourier
 from steelyard.identification import Identification
 from steelyard.model import Model
@@ -21,7 +22,9 @@ from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, Motion, named_terms
 
 # Estimators that take efforts for torques: any log of `samples_of` will do for them.
-TORQUE_ESTIMATORS = tuple(name for name, kind in ESTIMATORS.items() if not finds_gains(kind()))
+TORQUE_ESTIMATORS = tuple(
+    name for name, kind in ESTIMATORS.items() if not finds_gains(kind()) and not isinstance(kind(), SimulatingEstimator)
+)
 LIMITS = Limits(-2.0, 2.0, 4.0)
 
 

@@ -24,7 +24,10 @@ from steelyard.formats.logs import KNOWN
 from steelyard.formats.tables import DhRow, MdhRow, Table
 from steelyard.project import (
     ChannelsSpec,
+    ControllerSpec,
     EstimatorSpec,
+    ExperimentSpec,
+    LoopSpec,
     PayloadSpec,
     PrepareSpec,
     ProjectSpec,
@@ -61,6 +64,9 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "### [channels] q, v, effort": SignalSpec,
     "## [[run]]": RunSpec,
     "## [[payload]]": PayloadSpec,
+    "## [experiment]": ExperimentSpec,
+    "## [controller]": ControllerSpec,
+    "## [loop]": LoopSpec,
 }
 
 

@@ -78,13 +78,18 @@ class Drives:
 
 @dataclass(frozen=True)
 class ChannelMap:
-    """The whole map: a clock, positions, efforts, and velocities where they were logged."""
+    """The whole map: a clock, positions, efforts, and velocities where they were logged.
+
+    `reference` and `reference_v` are commanded positions and velocities, for what simulates the runs.
+    """
 
     time: str
     q: Signal
     effort: Signal
     time_unit: str = "s"
     v: Signal | None = None
+    reference: Signal | None = None
+    reference_v: Signal | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class ResolvedChannels:
-    """The map checked against a robot and ready to be applied to raw rows."""
+    """The map checked against a robot and ready to be applied to raw rows.
+
+    The columns of the references are not among `columns`: samples are the same with and without them.
+    """
 
     time: str
     time_factor: float
@@ -114,6 +122,8 @@ class ResolvedChannels:
     effort: Linear
     v: Linear | None
     drives: Drives
+    reference: Linear | None = None
+    reference_v: Linear | None = None
 
     def places(self, signal: Linear) -> list[int]:
         """Rows of a signal's columns among the values that are read (all `columns` but the clock)."""
@@ -124,6 +134,10 @@ class ResolvedChannels:
         """Every column to be read once, the clock first."""
         named = (self.time, *self.q.columns, *(self.v.columns if self.v else ()), *self.effort.columns)
         return tuple(dict.fromkeys(named))
+
+    @property
+    def has_reference(self) -> bool:
+        return self.reference is not None or self.reference_v is not None
 
 
 def gains_needed(estimator: str) -> str:
@@ -143,21 +157,15 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     if channels.time_unit not in TIME_UNITS:
         raise DataError("Channel 'time': " + choices("unit", channels.time_unit, TIME_UNITS))
     coupling = robot.motor_map
-    motion = []
-    for label, signal, units in (("q", channels.q, POSITION_UNITS), ("v", channels.v, VELOCITY_UNITS)):
-        if signal is None:
-            motion.append(None)
-            continue
-        if signal.gain is not None:
-            raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
-        offset = _values(label, "offset", signal.offset, robot)
-        if label == "v" and offset.any():
-            raise DataError("Channel 'v': 'offset' only acts on positions; remove it.")
-        factor = _factors(label, signal, units, robot) * _values(label, "sign", signal.sign, robot)
-        matrix = np.diag(factor)
-        if _is_motor_side(label, signal):
-            matrix = np.linalg.inv(coupling) @ np.diag(factor / _ratio(label, signal, robot))
-        motion.append(Linear(_columns(label, signal, robot), matrix, offset))
+    motion = {
+        label: None if signal is None else _motion(label, signal, units, robot)
+        for label, signal, units in (
+            ("q", channels.q, POSITION_UNITS),
+            ("v", channels.v, VELOCITY_UNITS),
+            ("reference", channels.reference, POSITION_UNITS),
+            ("reference_v", channels.reference_v, VELOCITY_UNITS),
+        )
+    }
     effort = channels.effort
     if _values("effort", "offset", effort.offset, robot).any():
         raise DataError("Channel 'effort': 'offset' only acts on positions; use the term 'offset' to identify one.")
@@ -169,9 +177,24 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     if drives.side == "motor":
         matrix = coupling.T @ np.diag(factor * np.array(drives.ratio))
     torque = Linear(_columns("effort", effort, robot), matrix, np.zeros(robot.dof))
-    assert motion[0] is not None
-    _check_shared(channels.time, motion[0], torque, motion[1])
-    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], motion[0], torque, motion[1], drives)
+    _check_shared(channels.time, torque, *motion.values())
+    q, v, *references = motion.values()
+    assert q is not None
+    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], q, torque, v, drives, *references)
+
+
+def _motion(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Linear:
+    """The map of positions or velocities to the joints' own."""
+    if signal.gain is not None:
+        raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
+    offset = _values(label, "offset", signal.offset, robot)
+    if units is VELOCITY_UNITS and offset.any():
+        raise DataError(f"Channel '{label}': 'offset' only acts on positions; remove it.")
+    factor = _factors(label, signal, units, robot) * _values(label, "sign", signal.sign, robot)
+    matrix = np.diag(factor)
+    if _is_motor_side(label, signal):
+        matrix = np.linalg.inv(robot.motor_map) @ np.diag(factor / _ratio(label, signal, robot))
+    return Linear(_columns(label, signal, robot), matrix, offset)
 
 
 def _drives(effort: Signal, robot: Robot) -> Drives:
@@ -206,7 +229,7 @@ def _check_shared(time: str, *signals: Linear | None) -> None:
     names = [time, *(name for signal in signals if signal is not None for name in signal.columns)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"Column {', '.join(twice)} is given to more than one signal (time, q, v, effort).")
+        raise DataError(f"Column {', '.join(twice)} is given to more than one signal (time, q, v, effort, references).")
 
 
 def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:

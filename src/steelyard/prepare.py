@@ -12,13 +12,14 @@ import numpy as np
 
 from steelyard.channels import ChannelMap, Linear, ResolvedChannels, resolve
 from steelyard.clock import Head, Rows, Survey, Tally, clean, head, interpolated, on_grid, split_at_gaps, survey
+from steelyard.commanded import commanded, reference_history
 from steelyard.errors import DataError, choices
 from steelyard.findings import Finding
 from steelyard.parameters import Array
 from steelyard.recording import CHUNK_ROWS, Progress, Recording
 from steelyard.robot import Robot
-from steelyard.samples import Piece, Samples, Stretch
-from steelyard.smoother import DERIVATIVES, Derivatives, Differences, Grid, Smoother, noise_ratio, row_blocks
+from steelyard.samples import Commanded, Piece, Samples, Stretch
+from steelyard.smoother import DERIVATIVES, Derivatives, Differences, Grid, Smoother, noise, noise_ratio, row_blocks
 from steelyard.spectrum import quanta, rounding_findings
 
 BLOCK = 32768
@@ -125,6 +126,10 @@ def prepare(
         effort_step=plan.effort_step,
         saturation=found.saturation,
         drives=resolved.drives,
+        reference=plan.references if resolved.has_reference else None,
+        position_noise=plan.noise[0],
+        velocity_noise=plan.noise[1],
+        derive=plan.derive,
     )
 
 
@@ -188,6 +193,18 @@ class _Plan:
     def effort_step(self) -> Array:
         return quanta(self.channels.effort, self.head.x[self.channels.places(self.channels.effort)])
 
+    @cached_property
+    def noise(self) -> tuple[Array, Array]:
+        """White noise of positions and of logged velocities, (n,) each, empty for what was not logged."""
+        q, v, _ = self._picked(self.head.x)
+        return noise(self.head.t, q), np.empty(0) if v is None else noise(self.head.t, v)
+
+    def references(self) -> tuple[Commanded, ...]:
+        counts = [self.count(number) for number in range(len(self.survey.spans))]
+        cutoff, drop = self.settings.cutoff_hz, self.settings.missing == "drop"
+        rate = self.rate if self.resamples else None
+        return commanded(self.recording, self.channels, self.gap, drop, self.survey, counts, rate, cutoff)
+
     def count(self, number: int) -> int:
         """Samples of a stretch."""
         span = self.survey.spans[number]
@@ -223,12 +240,15 @@ class _Plan:
             for first, x, left, width in _blocks(values, size, halo):
                 inner = slice(left, left + width)
                 q, v, effort = self._picked(x)
-                if isinstance(method, Smoother):
-                    t = np.arange(x.shape[1]) / self.rate
-                    q, v, a = method(t, q, v, t)
-                else:
-                    q, v, a = method(q, v)
-                yield Piece(number, first, *(np.ascontiguousarray(y[:, inner]) for y in (q, v, a, effort)))
+                motion = (*self.derive(q, v), effort)
+                yield Piece(number, first, *(np.ascontiguousarray(y[:, inner]) for y in motion))
+
+    def derive(self, q: Array, v: Array | None) -> tuple[Array, Array, Array]:
+        """Positions, velocities and accelerations (n, N) of uniform rows."""
+        if not isinstance(self.method, Smoother):
+            return self.method(q, v)
+        t = np.arange(q.shape[1]) / self.rate
+        return self.method(t, q, v, t)
 
     def _picked(self, x: Array) -> tuple[Array, Array | None, Array]:
         """Positions, measured velocities and efforts of raw rows."""
@@ -259,6 +279,7 @@ class _Plan:
         else:
             lines.append(f"clock uniform at {self.rate:.6g} Hz")
         lines += self.method.history(self.channels.v is not None)
+        lines += reference_history(self.channels)
         names = self.joints
         ranges = zip(names, s.lowest, s.highest, s.top_speed, strict=True)
         seen = "; ".join(f"{n} {a:.3g} to {b:.3g} at up to {v:.3g}/s" for n, a, b, v in ranges)

@@ -15,6 +15,8 @@ from steelyard.channels import UNKNOWN, gains_needed
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import Estimator, named_estimator
 from steelyard.estimators.estimator import finds_gains
+from steelyard.estimators.simulating import SimulatingEstimator
+from steelyard.experiment import Experiment
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.tables import with_springs
@@ -25,7 +27,10 @@ from steelyard.project_spec import (
     AUTO,
     NONE,
     ChannelsSpec,
+    ControllerSpec,
     EstimatorSpec,
+    ExperimentSpec,
+    LoopSpec,
     Numbers,
     PayloadSpec,
     PrepareSpec,
@@ -35,10 +40,13 @@ from steelyard.project_spec import (
     TermSpec,
     TimeSpec,
     checked_spec,
+    per_joint,
 )
 from steelyard.recording import Progress
+from steelyard.references import INTEGRATED, Source, experiment_of, rehearse
 from steelyard.robot import Robot
 from steelyard.samples import Samples
+from steelyard.simulate import IDEAL
 from steelyard.smoother import DERIVATIVES, Derivatives
 from steelyard.spectrum import Cutoffs, propose_cutoffs
 from steelyard.terms import named_term, plain_terms, rich_terms
@@ -47,7 +55,10 @@ __all__ = [
     "AUTO",
     "NONE",
     "ChannelsSpec",
+    "ControllerSpec",
     "EstimatorSpec",
+    "ExperimentSpec",
+    "LoopSpec",
     "Numbers",
     "PayloadSpec",
     "PrepareSpec",
@@ -160,19 +171,44 @@ class Project:
     def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
         """The problem of these runs; a delay that is still to be settled is not corrected.
 
-        Gains belong to motors: an estimator that finds them gets motor rows.
+        Gains belong to motors: an estimator that finds them gets motor rows. One that simulates gets the experiment.
         """
         spec = self.spec.prepare
         delay: Sequence[float] = ()
         if not isinstance(spec.delay, str):
-            delay = _per_joint("delay", spec.delay, model.robot)
+            delay = per_joint("prepare.delay", spec.delay, model.robot)
         elif spec.delay not in (AUTO, NONE):
             raise ProjectError(f'prepare.delay must be "{AUTO}", "{NONE}" or seconds, not \'{spec.delay}\'.')
         rest = spec.rest
         if isinstance(rest, dict):
-            rest = _per_joint("rest", rest, model.robot)
-        motor_rows = finds_gains(self.estimator())
-        return Problem(model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay, motor_rows)
+            rest = per_joint("prepare.rest", rest, model.robot)
+        motor_rows, experiment = finds_gains(self.estimator()), self.experiment(model, runs)
+        return Problem(
+            model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay, motor_rows,
+            experiment=experiment,
+        )  # fmt: skip
+
+    def experiment(self, model: Model, runs: Sequence[Samples]) -> Experiment | None:
+        """How the runs were driven; None without a [controller], or without a reference where nobody needs one."""
+        spec, chosen = self.spec, self.estimator()
+        simulates = isinstance(chosen, SimulatingEstimator)
+        if spec.controller is None:
+            if simulates:
+                raise ProjectError(
+                    f"'{self.path}': estimator '{chosen.name}' drives the runs again in simulation and asks how: add "
+                    'a [controller], and a reference under [channels] or reference = "measured" under [experiment].'
+                )
+            return None
+        source = cast(Source, (spec.experiment or ExperimentSpec()).reference)
+        if source == "commanded" and not simulates and any(run.reference is None for run in runs):
+            return None
+        loop = IDEAL if spec.loop is None else spec.loop.loop(model.robot)
+        found = experiment_of(model, runs, spec.controller.table(), loop, source)
+        if spec.channels.reference is None and source == "commanded":
+            found = replace(found, approximate=INTEGRATED)
+        if simulates:
+            rehearse(model, runs, spec.controller.table(), loop)
+        return found
 
 
 def _frequency(name: str, asked: float | str) -> float | None:
@@ -183,20 +219,6 @@ def _frequency(name: str, asked: float | str) -> float | None:
     if not 0.0 < asked < float("inf"):
         raise ProjectError(f"prepare.{name} must be a positive frequency in Hz, not {asked}.")
     return float(asked)
-
-
-def _per_joint(name: str, value: Numbers, robot: Robot) -> list[float]:
-    """One number a joint from a scalar, a list in joint order or a table by joint name."""
-    if isinstance(value, dict):
-        for joint in value:
-            robot.joint_index(joint)
-        missing = [joint for joint in robot.joint_names if joint not in value]
-        if missing:
-            raise ProjectError(f"prepare.{name} gives no value for {', '.join(missing)}.")
-        return [value[joint] for joint in robot.joint_names]
-    if isinstance(value, list):
-        return list(value)
-    return [float(value)] * robot.dof
 
 
 def read_project(path: str | Path) -> Project:

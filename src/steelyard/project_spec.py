@@ -11,13 +11,17 @@ import msgspec
 import numpy as np
 
 from steelyard.channels import UNKNOWN, ChannelMap, Signal
-from steelyard.errors import ProjectError, choices
+from steelyard.controllers import CONTROLLERS
+from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.assembly import pose_from_rpy
 from steelyard.formats.tables import SpringTable
 from steelyard.parameters import INERTIAL, inertia_matrix, inertial_vector
 from steelyard.payload import Payload
 from steelyard.problem import REST_SHARE
+from steelyard.references import SOURCES
+from steelyard.robot import Robot
+from steelyard.simulate import Loop
 
 ROLES = ("identify", "validate")
 AUTO, NONE = "auto", "none"
@@ -35,7 +39,7 @@ class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] q, v or effort; see `steelyard.channels.Signal`."""
+    """[channels] q, v, effort, reference or reference_v; see `steelyard.channels.Signal`."""
 
     columns: list[str] | dict[str, str]
     unit: Texts
@@ -59,14 +63,17 @@ class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
     q: SignalSpec
     effort: SignalSpec
     v: SignalSpec | None = None
+    reference: SignalSpec | None = None
+    reference_v: SignalSpec | None = None
 
     def channel_map(self) -> ChannelMap:
+        optional = (self.v, self.reference, self.reference_v)
         return ChannelMap(
             self.time.column,
             self.q.signal(),
             self.effort.signal(),
             self.time.unit,
-            None if self.v is None else self.v.signal(),
+            *(None if spec is None else spec.signal() for spec in optional),
         )
 
 
@@ -86,6 +93,56 @@ class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
     delay: Numbers | str = AUTO
     rest: Numbers | None = None
     rest_share: float = REST_SHARE
+
+
+class ExperimentSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[experiment]: what drives the runs when they are simulated, "commanded" or "measured" motion."""
+
+    reference: str = "commanded"
+
+
+class ControllerSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[controller]: a kind with its gains, or with the bandwidths to tune it for; see `steelyard.controllers`."""
+
+    kind: str
+    kp: Numbers | None = None
+    ki: Numbers | None = None
+    kd: Numbers | None = None
+    kv: Numbers | None = None
+    bandwidth_hz: Numbers | None = None
+    position_hz: Numbers | None = None
+    velocity_hz: Numbers | None = None
+    damping: float | None = None
+    integral: bool | None = None
+    velocity_feedforward: float | None = None
+
+    def table(self) -> dict[str, Any]:
+        """What was stated, for `controller_from`."""
+        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+class LoopSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[loop]: what lies between controller and joints; see `steelyard.simulate.Loop`."""
+
+    side: str = "joint"
+    encoder_ratio: Numbers | None = None
+    encoder_offset: Numbers | None = None
+    encoder_step: Numbers | None = None
+    torque_ratio: Numbers | None = None
+    torque_limit: Numbers | None = None
+    delay_s: float | None = None
+    velocity: str | None = None
+    velocity_filter_hz: float | None = None
+
+    def loop(self, robot: Robot) -> Loop:
+        stated = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        for key, value in stated.items():
+            if isinstance(value, dict):
+                stated[key] = per_joint(f"loop.{key}", value, robot)
+        try:
+            return Loop(**stated)
+        except SimulationError as error:
+            raise ProjectError(f"[loop]: {error}") from None
 
 
 class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -173,6 +230,9 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     payload: list[PayloadSpec] = []
     spring: list[SpringTable] = []
     prepare: PrepareSpec = msgspec.field(default_factory=PrepareSpec)
+    experiment: ExperimentSpec | None = None
+    controller: ControllerSpec | None = None
+    loop: LoopSpec | None = None
 
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
@@ -203,6 +263,32 @@ def _check(spec: ProjectSpec, file: Path) -> None:
     if name is not None and name not in ESTIMATORS:
         raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))
     _check_payloads(spec, file)
+    _check_experiment(spec, file)
+
+
+def _check_experiment(spec: ProjectSpec, file: Path) -> None:
+    if spec.controller is None:
+        for name in ("experiment", "loop"):
+            if getattr(spec, name) is not None:
+                raise ProjectError(f"'{file}': [{name}] says how runs are simulated, under a [controller]: add one.")
+    elif spec.controller.kind not in CONTROLLERS:
+        raise ProjectError(f"'{file}': " + choices("kind of [controller]", spec.controller.kind, CONTROLLERS))
+    if spec.experiment is not None and spec.experiment.reference not in SOURCES:
+        raise ProjectError(f"'{file}': " + choices("experiment.reference", spec.experiment.reference, SOURCES))
+
+
+def per_joint(key: str, value: Numbers, robot: Robot) -> list[float]:
+    """One number a joint from a scalar, a list in joint order or a table by joint name; `key` stands in messages."""
+    if isinstance(value, dict):
+        for joint in value:
+            robot.joint_index(joint)
+        missing = [joint for joint in robot.joint_names if joint not in value]
+        if missing:
+            raise ProjectError(f"{key} gives no value for {', '.join(missing)}.")
+        return [value[joint] for joint in robot.joint_names]
+    if isinstance(value, list):
+        return list(value)
+    return [float(value)] * robot.dof
 
 
 def _check_payloads(spec: ProjectSpec, file: Path) -> None:
@@ -227,11 +313,16 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "channels.q": SignalSpec,
     "channels.v": SignalSpec,
     "channels.effort": SignalSpec,
+    "channels.reference": SignalSpec,
+    "channels.reference_v": SignalSpec,
     "run": RunSpec,
     "payload": PayloadSpec,
     "spring": SpringTable,
     "terms": TermSpec,
     "estimator": EstimatorSpec,
+    "experiment": ExperimentSpec,
+    "controller": ControllerSpec,
+    "loop": LoopSpec,
 }
 
 

@@ -19,6 +19,7 @@ from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.rtde import RTDE
 from steelyard.guess import Guess, GuessedSignal, guess_channels
+from steelyard.guess.choose import COMMANDED
 from steelyard.guess.names import range_of
 from steelyard.robot import Robot
 
@@ -139,6 +140,10 @@ def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
         yield f"[channels.{label}.columns]"
         for joint, column in zip(robot.joint_names, signal.columns, strict=True):
             yield f"{_key(joint)} = {_quoted(column)}"
+    for other in guess.q.others:
+        if other.why == COMMANDED:
+            said = "[channels.reference] takes commanded positions, for estimators that simulate"
+            yield from _comment(f"{said}: {range_of(other.columns)}")
 
 
 def _side(label: str, signal: GuessedSignal) -> Iterator[str]:

@@ -39,6 +39,14 @@ class Piece(NamedTuple):
     effort: Array
 
 
+class Commanded(NamedTuple):
+    """The motion a stretch was commanded, on its samples: q v a are (n, N)."""
+
+    q: Array
+    v: Array
+    a: Array
+
+
 @dataclass(frozen=True)
 class Samples:
     """One run, ready for a regressor. Pieces come in order and are the same at every opening.
@@ -47,7 +55,11 @@ class Samples:
     torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
     `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
     with a clipped effort; all three are empty where no log was looked at. `part` names the episode or topic of a file.
-    `drives` says by which gains and ratios the effort was made from what was logged.
+    `drives` says by which gains and ratios the effort was made from what was logged. `reference` reads the commanded
+    motion, one for every stretch; None where none was logged. `position_noise` and `velocity_noise` (n,) are the white
+    noise and rounding of the log [rad | m, /s], empty where no log was looked at or no velocity was logged. `derive`
+    makes q, v and a (n, N) of a whole stretch from positions, and velocities or None, as it was done here; None where
+    derivatives were given.
     """
 
     name: str
@@ -70,6 +82,10 @@ class Samples:
     effort_step: Array = field(default_factory=lambda: np.empty(0))
     saturation: Array = field(default_factory=lambda: np.empty(0))
     drives: Drives | None = None
+    reference: Callable[[], tuple[Commanded, ...]] | None = None
+    position_noise: Array = field(default_factory=lambda: np.empty(0))
+    velocity_noise: Array = field(default_factory=lambda: np.empty(0))
+    derive: Callable[[Array, Array | None], tuple[Array, Array, Array]] | None = None
 
     @property
     def used(self) -> tuple[float, float]:

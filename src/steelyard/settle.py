@@ -11,6 +11,7 @@ import msgspec
 from steelyard.delays import estimate_delays
 from steelyard.errors import EstimationError, ProjectError
 from steelyard.estimators import WLS
+from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.load import with_load
 from steelyard.observe import Progress
@@ -45,7 +46,8 @@ def settled(project: Project, progress: Progress | None = None, *, delays: bool 
     Delays come after friction, since what friction leaves over looks like a delay. `delays` or `terms` = False leave
     those open.
     """
-    spec, findings = project.spec, []
+    spec = project.spec
+    findings: list[Finding] = []
     if AUTO in (spec.prepare.cutoff_hz, spec.prepare.lowpass_hz):
         proposed = project.propose_cutoffs(progress)
         numbers = {
@@ -59,6 +61,8 @@ def settled(project: Project, progress: Progress | None = None, *, delays: bool 
     model = project.model()
     runs = project.samples(model.robot, "identify", progress)
     problem = to_scale(project.problem(model, runs), project.estimator(), progress)
+    if isinstance(project.estimator(), SimulatingEstimator):
+        findings += _approximations(problem)
     trials = None
     if terms and spec.select:
         problem, project, chosen, trials = _selected(project, problem, progress)
@@ -70,6 +74,14 @@ def settled(project: Project, progress: Progress | None = None, *, delays: bool 
     # a list of terms stays what it is when the default set grows
     listed = [_spec(term) for term in problem.model.terms]
     return Settled(_with(project, terms=listed), runs, tuple(findings), trials)
+
+
+def _approximations(problem: Problem) -> tuple[Finding, ...]:
+    """Why the runs are not driven by what was commanded."""
+    if problem.experiment is None or not problem.experiment.approximate:
+        return ()
+    advice = "log what was commanded and map it as [channels] reference"
+    return (Finding("approximate-reference", "warning", problem.experiment.approximate, fix=advice),)
 
 
 def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, Finding]:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli import check, consistency, identify, init, payload, robots, validation
+from steelyard.cli import check, consistency, identify, init, payload, robots, twin, validation
 from steelyard.cli.console import FAILED, app, emit, say
 from steelyard.errors import SteelyardError
 
-__all__ = ["app", "check", "consistency", "identify", "init", "main", "payload", "robots", "validation"]
+__all__ = ["app", "check", "consistency", "identify", "init", "main", "payload", "robots", "twin", "validation"]
 
 
 def main() -> None:

@@ -35,6 +35,7 @@ from steelyard.validation import (
     compared_rows,
     cross_validate_choice,
     cross_validate_problem,
+    forward_validation,
     validate,
 )
 
@@ -49,6 +50,9 @@ def validate_logs(
         float | None, typer.Option(help="Exit with 1 if the total relative error exceeds this fraction, e.g. 0.05.")
     ] = None,
     load: Annotated[str, typer.Option(help="What the logs carry: a payload of the project.")] = UNLOADED,
+    simulated: Annotated[
+        bool, typer.Option("--simulate", help="Also drive the identified robot by the logs' references.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a result on other logs, beside the nominal model."""
@@ -58,6 +62,7 @@ def validate_logs(
     with progress_bar() as progress:
         problem, runs = reopened.problem(progress)
         judged = validate(reopened.result, problem, runs, progress)
+        driven = forward_validation(reopened.result, problem, progress) if simulated else None
     findings = reopened.load_findings(runs)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
@@ -65,9 +70,20 @@ def validate_logs(
         verdict = {"verdict": judged.verdict, "fail_above": fail_above, "failed": failed}
         logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
         told = [asdict(finding) for finding in findings]
-        emit(record("steelyard.validation/1", judged, logs=logs_read, findings=told, **verdict))
+        emit(
+            record(
+                "steelyard.validation/1",
+                judged,
+                logs=logs_read,
+                findings=told,
+                simulated=driven and asdict(driven),
+                **verdict,
+            )
+        )
     say_findings(findings)
     _show_validation(judged)
+    if driven is not None:
+        say(driven.verdict, "bold")
     if failed:
         say(f"Relative error {percent(total)} is above {percent(fail_above or 0.0)}.", "bold red")
         raise typer.Exit(DIFFERS)

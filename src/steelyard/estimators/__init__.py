@@ -7,12 +7,15 @@ from dataclasses import fields
 from typing import Any
 
 from steelyard.errors import EstimationError, choices
+from steelyard.estimators.didim import DIDIM
 from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.gains import Gains
 from steelyard.estimators.huber import Huber
+from steelyard.estimators.iv import IV
 from steelyard.estimators.ls import LS
 from steelyard.estimators.map import MAP
+from steelyard.estimators.output_error import OutputError
 from steelyard.estimators.ridge import Ridge
 from steelyard.estimators.tls import TLS
 from steelyard.estimators.tls_mixed import TLSMixed
@@ -20,7 +23,9 @@ from steelyard.estimators.wls import WLS
 from steelyard.prior import Widths
 
 __all__ = [
+    "DIDIM",
     "ESTIMATORS",
+    "IV",
     "LS",
     "MAP",
     "TLS",
@@ -30,13 +35,14 @@ __all__ = [
     "Estimator",
     "Gains",
     "Huber",
+    "OutputError",
     "Ridge",
     "TLSMixed",
     "named_estimator",
 ]
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    kind.name: kind for kind in (LS, WLS, Huber, MAP, Ridge, Essential, Gains, TLSMixed, TLS)
+    kind.name: kind for kind in (LS, WLS, Huber, MAP, Ridge, Essential, Gains, TLSMixed, TLS, IV, DIDIM, OutputError)
 }
 
 

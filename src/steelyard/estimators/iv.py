@@ -20,6 +20,7 @@ from steelyard.estimators.simulating import (
     start_values,
     weights_of,
 )
+from steelyard.exogeneity import durbin_wu_hausman
 from steelyard.information import Information, stacked, triangular
 from steelyard.observe import Progress
 from steelyard.parameters import Array
@@ -64,7 +65,10 @@ class IV:
 
         done = iterate(problem, base, np.where(used, start, 0.0), std, step, self.tolerance, self.most, progress)
         found = with_error_bars(done.information, base, weights, shown, used)
-        return found.with_findings(done.findings(self.name, self.tolerance))
+        told = done.findings(self.name, self.tolerance)
+        if found.clusters:
+            told += durbin_wu_hausman(base, done.information, weights, CLUSTERS, used).findings()
+        return found.with_findings(told)
 
 
 def checked_options(tolerance: float, most: int) -> None:

@@ -128,6 +128,8 @@ def part_taking(
     if ratio is not None:
         rows = int(information.rows()[weights > 0].sum())
         used[[step.parameter for step in eliminate(whole, free, rows, ratio, CERTAIN)]] = False
+        # without the inertia of a rotor a light joint has none left to be simulated with
+        used |= shown & [base.layout.columns[k].symbol == "Ia" for k in base.kept]
     return shown, used
 
 
@@ -143,6 +145,13 @@ def start_values(problem: Problem, base: BaseParameters, information: Informatio
     if nominal is None:
         raise EstimationError('The robot file gives no nominal inertias to start a simulation from: use start = "wls".')
     return base.map @ nominal, std
+
+
+def largest_change(value: Array, before: Array, std: Array) -> tuple[float, int]:
+    """The largest relative change of values (b,), and whose; one below three σ is compared with these."""
+    size = np.maximum(np.abs(value), _NOISE * std)
+    moved = np.divide(np.abs(value - before), size, out=np.zeros_like(value), where=size > 0.0)
+    return float(moved.max()), int(np.argmax(moved))
 
 
 def iterate(
@@ -169,11 +178,9 @@ def iterate(
         information = observe(problem, progress=progress, instruments=simulated).without_known()
         before = value
         value, residual = step(information)
-        size = np.maximum(np.abs(value), _NOISE * std)
-        moved = np.where(size > 0.0, np.abs(value - before) / np.where(size > 0.0, size, 1.0), 0.0)
-        worst = int(np.argmax(moved))
-        steps.append(Iteration(before, residual, float(moved[worst]), base.names[worst], halvings))
-        settled = moved[worst] <= tolerance and abs(residual - last) <= tolerance * residual
+        change, worst = largest_change(value, before, std)
+        steps.append(Iteration(before, residual, change, base.names[worst], halvings))
+        settled = change <= tolerance and abs(residual - last) <= tolerance * residual
         if settled or len(steps) >= most:
             return Iterated(information, value, tuple(steps), bool(settled))
         last = residual

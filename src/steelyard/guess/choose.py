@@ -13,6 +13,8 @@ from steelyard.robot import Robot
 POSITIONS: tuple[Kind, ...] = ("position",)
 VELOCITIES: tuple[Kind, ...] = ("velocity",)
 EFFORTS: tuple[Kind, ...] = ("torque", "current")
+# Why references are not taken for measured motion.
+COMMANDED = "commanded or computed, not measured"
 _KNOWN: dict[Kind, str] = {"position": "q, pos, angle", "torque": "tau, torque, effort, moment, i, current"}
 
 
@@ -113,7 +115,7 @@ def reason(group: Group) -> str:
     if group.surplus:
         return "more columns than joints"
     if said.commanded:
-        return "commanded or computed, not measured"
+        return COMMANDED
     if said.place == "motor":
         return "motor side"
     if said.place == "link":

@@ -10,6 +10,7 @@ from steelyard.validation.cross_validation import (
     cross_validate_choice,
     cross_validate_problem,
 )
+from steelyard.validation.forward import ForwardValidation, forward_validation
 from steelyard.validation.held_out import EffortScore, Validation, validate
 from steelyard.validation.residuals import Bin, Whiteness, whiteness
 
@@ -20,6 +21,7 @@ __all__ = [
     "CrossValidation",
     "EffortScore",
     "Fold",
+    "ForwardValidation",
     "Row",
     "Validation",
     "Whiteness",
@@ -28,6 +30,7 @@ __all__ = [
     "cross_validate",
     "cross_validate_choice",
     "cross_validate_problem",
+    "forward_validation",
     "validate",
     "whiteness",
 ]
