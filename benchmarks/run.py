@@ -32,6 +32,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from iv import bench_iv, iv_table
 from simulation import bench_simulation, simulation_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -337,12 +338,14 @@ def _table(results: dict[str, dict]) -> str:
         ]
     if "simulation" in results:
         lines += simulation_table(results["simulation"])
+    if "iv" in results:
+        lines += iv_table(results["iv"])
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation"))
+    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation", "iv"))
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -356,6 +359,7 @@ def main() -> None:
         "p0": bench_p0,
         "stream": lambda: bench_stream(chosen.samples),
         "simulation": bench_simulation,
+        "iv": bench_iv,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

@@ -72,9 +72,8 @@ def noisy_problem(joints: int = 3) -> Problem:
 
 # Some motors are strong, some are wired the other way round; a body of known weight tells.
 GAINS = (12.0, -0.4, 250.0, 3.0, -7.0, 0.02)
-WEIGHT = dict(
-    zip(INERTIAL, inertial_vector(3.0, np.array([0.15, -0.1, 0.2]), 0.02 * np.diag([1.0, 1.2, 1.4])), strict=True)
-)
+_BODY = inertial_vector(3.0, np.array([0.15, -0.1, 0.2]), 0.02 * np.diag([1.0, 1.2, 1.4]))
+WEIGHT = {symbol: float(x) for symbol, x in zip(INERTIAL, _BODY, strict=True)}
 
 
 def suited(estimator: Estimator, problem: Problem) -> Problem:
@@ -131,10 +130,9 @@ def test_recovers_the_truth_without_noise(estimator: Estimator, kind: str, filte
     if estimator.name == "ridge":
         pytest.skip("ridge pulls to zero whatever the noise")
     known = quiet(kind, filtered)
-    if finds_gains(estimator):
-        known = {"problem": suited(estimator, known["problem"])}
-    result = identify(estimator=estimator, **known)
-    truth = truth_in(known["problem"], result.base)
+    problem = suited(estimator, known["problem"])
+    result = identify(problem, estimator, None if finds_gains(estimator) else known["information"])
+    truth = truth_in(problem, result.base)
     # tls puts parameters beside gains that are 1e4 times smaller, unscaled, as published
     close = 1e-7 if estimator.name == "tls" else 1e-8
     assert np.max(np.abs(result.value - truth) / np.maximum(np.abs(truth), 1e-2)) < close

@@ -196,7 +196,7 @@ def test_a_start_that_cannot_be_simulated_says_why(monkeypatch: pytest.MonkeyPat
         raise SimulationError("no inertia left to move.")
 
     monkeypatch.setattr(simulating, "driven_again", failing)
-    with pytest.raises(EstimationError, match=r"no inertia left to move\. Start from wls"):
+    with pytest.raises(EstimationError, match=r"no inertia left to move\. Try the other start"):
         identify(exact_problem(small(), SHORT, noise=0.05), IV())
 
 

@@ -32,7 +32,7 @@ WEIGHT = inertial_vector(2.5, np.array([0.15, -0.1, 0.2]), 0.02 * np.diag([1.0, 
 
 
 def weighed(known: tuple[str, ...] = ("M",), std: dict[str, float] | None = None) -> Model:
-    values = dict(zip(INERTIAL, WEIGHT.tolist(), strict=True))
+    values = {symbol: float(x) for symbol, x in zip(INERTIAL, WEIGHT, strict=True)}
     payload = Payload("weight", known={symbol: values[symbol] for symbol in known}, std=std or {})
     return replace(model_of(arm(3)), payloads=[payload])
 

@@ -210,6 +210,11 @@ def by_scipy(plant: Plant, controller: Controller, run: Simulated, reference: Re
     """q (n, N) of the same loop, the plant by SciPy from sample to sample, the controller written out anew."""
     n, h = plant.robot.dof, 1.0 / run.rate
     kp, kd, ki, kiv, beta, _ = controller.gains(n)
+
+    def slope(_: float, y: Array, tau: Array) -> Array:
+        a = plant.model.forward(y[:n, None], y[n:, None], tau[:, None], plant.theta)
+        return np.concatenate([y[n:], a[:, 0]])
+
     q, v, x = run.q[:, 0], reference.v[:, 0], np.zeros(n)
     last, out = q - h * v, np.empty_like(run.q)
     for k in range(run.q.shape[1]):
@@ -222,11 +227,8 @@ def by_scipy(plant: Plant, controller: Controller, run: Simulated, reference: Re
         x = x + h * (ki * error + kiv * slip)
         out[:, k] = q
 
-        def slope(_: float, y: Array, tau: Array = tau) -> Array:
-            a = plant.model.forward(y[:n, None], y[n:, None], tau[:, None], plant.theta)
-            return np.concatenate([y[n:], a[:, 0]])
-
-        end = solve_ivp(slope, (0.0, h), np.concatenate([q, v]), "DOP853", rtol=1e-10, atol=1e-12).y[:, -1]
+        start = np.concatenate([q, v])
+        end = solve_ivp(slope, (0.0, h), start, "DOP853", args=(tau,), rtol=1e-10, atol=1e-12).y[:, -1]
         q, v = end[:n], end[n:]
     return out
 

@@ -12,21 +12,36 @@ import numpy as np
 from scipy.signal import lfilter
 
 from steelyard.base_parameters import base_parameters
-from steelyard.errors import OutputError
+from steelyard.channels import ChannelMap, Signal
+from steelyard.controllers import Cascade
+from steelyard.errors import EstimationError, OutputError, SimulationError
+from steelyard.estimators import DIDIM, IV, WLS
 from steelyard.excitation import random_fourier
+from steelyard.experiment import Experiment
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.identification import Identification
+from steelyard.identify import identify
 from steelyard.model import Model
 from steelyard.observe import Progress
 from steelyard.parameters import Array, inertial_vector
+from steelyard.plant import Plant
+from steelyard.prepare import Preparation, prepare
+from steelyard.problem import Problem
 from steelyard.project import read_project
+from steelyard.recording import Recording
 from steelyard.results import whole_folder
 from steelyard.robot import Drive, Link, Robot
 from steelyard.run import RunResult, run
+from steelyard.simulate import Reference, simulate
 from steelyard.terms import DEFAULT_TERMS, Springs, named_terms
 
 RATE_HZ = 1000.0
 DURATION_S = 20.0
 ENCODER_STEP = 2e-5
+# Under a controller: sign(v) is smooth over this speed [rad/s | m/s], and the run is shorter.
+SIGN_WIDTH = 0.2
+LOOP_S = 10.0
+CUTOFF_HZ, LOWPASS_HZ, DECIMATE, REST = 25.0, 10.0, 40, 0.02
 PROJECT = "project.toml"
 RUN_FOLDER = "project-run"
 # A spring as strong as the invented links are heavy.
@@ -36,12 +51,18 @@ LOGS = {"identify": "identify.csv", "validate": "validate.csv"}
 
 @dataclass(frozen=True)
 class Demo:
-    """A finished tour: the run, the true base parameters, and how many the 95 % intervals contain."""
+    """A finished tour: the run, the true base parameters, and how many the 95 % intervals contain.
+
+    `loop` holds least squares, IV and DIDIM of a second run, under a controller whose gains and reference are known
+    (P4 Table I); it is empty where the robot cannot be simulated, and `loop_lost` says why.
+    """
 
     run: RunResult
     truth: Array
     covered: int
     project: Path
+    loop: tuple[Identification, ...] = ()
+    loop_lost: str = ""
 
 
 def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None = None) -> Demo:
@@ -65,7 +86,11 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
-    return Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    try:
+        return replace(finished, loop=_under_control(robot, names, model.robot, truth, rng, progress))
+    except (SimulationError, EstimationError) as error:
+        return replace(finished, loop_lost=str(error))
 
 
 def _check_untouched(file: Path, project: str) -> None:
@@ -96,16 +121,64 @@ def _perturbed(model: Model, rng: np.random.Generator) -> Array:
     return nominal * (1.0 + 0.2 * rng.standard_normal(len(nominal)))
 
 
+def _under_control(
+    robot: Robot,
+    names: tuple[str, ...],
+    furnished: Robot,
+    truth: Array,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Identification, ...]:
+    """A second log, of the true robot under a cascade of 10 and 30 Hz, identified by `wls`, `iv` and `didim`.
+
+    The log holds what the encoders read and what was commanded, which holds for a sample: it leads the motion by half
+    of one. DIDIM's own simulation holds it too.
+    """
+    plant = Plant(Model(furnished, named_terms(names, sign_width=SIGN_WIDTH)), truth)
+    controller = Cascade.tuned(plant)
+    motion = random_fourier(furnished, 5, 2.0 / LOOP_S, LOOP_S, rng)
+    reference = Reference(*motion.at(np.arange(int(LOOP_S * RATE_HZ)) / RATE_HZ))
+    made = simulate(plant, controller, reference, RATE_HZ, progress=progress)
+    joints = robot.joint_names
+    columns = {f"q_{joint}": x for joint, x in zip(joints, _rounded(made.q), strict=True)}
+    columns |= {f"tau_{joint}": x for joint, x in zip(joints, _noisy(made.tau, rng), strict=True)}
+    units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.joints]
+    q, effort = (
+        Signal(
+            {joint: f"{symbol}_{joint}" for joint in joints},
+            {joint: unit[k] for joint, unit in zip(joints, units, strict=True)},
+        )
+        for k, symbol in enumerate(("q", "tau"))
+    )
+    log = Recording.from_arrays("under control", {"t": made.t, **columns})
+    samples = prepare(log, robot, ChannelMap("t", q, effort), Preparation(CUTOFF_HZ))
+    problem = Problem(
+        Model(robot, named_terms(names, sign_width=SIGN_WIDTH)), [samples], LOWPASS_HZ, DECIMATE, REST,
+        experiment=Experiment({samples.name: [reference]}, lambda _: controller),
+    )  # fmt: skip
+    held = replace(problem, delay=(-0.5 / RATE_HZ,) * robot.dof)
+    pairs = ((held, WLS()), (held, IV()), (problem, DIDIM()))
+    return tuple(identify(one, estimator, progress=progress) for one, estimator in pairs)
+
+
+def _noisy(tau: Array, rng: np.random.Generator) -> Array:
+    """Torques with coloured noise of 3 %."""
+    colour = lfilter([1.0], [1.0, -0.9], rng.standard_normal(tau.shape), axis=1) * np.sqrt(1 - 0.9**2)
+    return tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
+
+
+def _rounded(q: Array) -> Array:
+    return np.round(q / ENCODER_STEP) * ENCODER_STEP
+
+
 def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     """A CSV log of one random motion: t, positions, torques."""
     motion = random_fourier(model.robot, 5, 0.1, DURATION_S, rng)
     t = np.arange(int(DURATION_S * RATE_HZ)) / RATE_HZ
     q, v, a = motion.at(t)
-    tau = model.torque(q, v, a, truth)
-    colour = lfilter([1.0], [1.0, -0.9], rng.standard_normal(tau.shape), axis=1) * np.sqrt(1 - 0.9**2)
-    tau = tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
+    tau = _noisy(model.torque(q, v, a, truth), rng)
     header = ",".join(["t", *_columns("q", model.robot), *_columns("tau", model.robot)])
-    rows = np.column_stack([t, np.round(q / ENCODER_STEP).T * ENCODER_STEP, tau.T])
+    rows = np.column_stack([t, _rounded(q).T, tau.T])
     lines = (f"{row[0]:.3f}," + ",".join(f"{x:.6g}" for x in row[1:]) for row in rows)
     return header + "\n" + "\n".join(lines) + "\n"
 
@@ -132,10 +205,10 @@ robot = {json.dumps(source, ensure_ascii=False)}
 terms = [{chosen}]
 
 [prepare]
-cutoff_hz = 25.0      # zero-phase low-pass of positions
-lowpass_hz = 10.0     # parallel filter of effort and columns
-decimate = 40         # one row of so many samples is kept
-rest = 0.02           # rows slower than this fraction of a joint's top speed are left out
+cutoff_hz = {CUTOFF_HZ}      # zero-phase low-pass of positions
+lowpass_hz = {LOWPASS_HZ}     # parallel filter of effort and columns
+decimate = {DECIMATE}         # one row of so many samples is kept
+rest = {REST}           # rows slower than this fraction of a joint's top speed are left out
 
 [channels]
 time = {{ column = "t", unit = "s" }}

@@ -13,16 +13,20 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.controllers import Cascade
+from steelyard.demo import Demo
 from steelyard.demo import demo as run_demo
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import read_robot
 from steelyard.identification import DriveGains, Identification
 from steelyard.model import Model
+from steelyard.plant import Plant
 from steelyard.project import read_project
 from steelyard.report.tables import PayloadRow, effort_unit, payload_rows
 from steelyard.results import REPORT
 from steelyard.run import run as run_project
+from steelyard.simulate import Reference, simulate
 
 
 @app.command()
@@ -62,6 +66,7 @@ def demo(
     if as_json:
         emit({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))})
     _show_result(result)
+    _show_loop(done)
     say(
         f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
         f"Project: {done.project}\nReport: {done.run.folder / REPORT}"
@@ -93,10 +98,24 @@ def warm(as_json: JsonFlag = False) -> None:
     model.regressor(q, q, q)
     model.mass_matrix(q, theta)
     model.forward(q, q, model.torque(q, q, q, theta), theta)
+    plant = Plant(model, theta)
+    simulate(plant, Cascade.tuned(plant), Reference(q, q, q), 1000.0)
     seconds = time.perf_counter() - start
     if as_json:
         emit({"schema": "steelyard.warm/1", "seconds": seconds})
     say(f"Kernels ready ({seconds:.1f} s).")
+
+
+def _show_loop(done: Demo) -> None:
+    """Least squares, instrumental variables and DIDIM of the run under a controller, beside the truth (P4 Table I)."""
+    if not done.loop:
+        say(f"No run under a controller: {done.loop_lost}")
+        return
+    table = Table(Column("closed loop", no_wrap=True), "truth", *(f"{one.estimator} ± σ" for one in done.loop))
+    for k, name in enumerate(done.loop[0].base.names):
+        values = (f"{number(one.value[k])} ± {number(one.std[k])}" for one in done.loop)
+        table.add_row(name, number(done.truth[k]), *values)
+    people.print(table)
 
 
 def _show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:

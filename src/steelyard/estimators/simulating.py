@@ -168,9 +168,10 @@ def iterate(
 
     They have when no value changes by more than `tolerance` of itself (or of three σ, where it is less than that) and
     the residual by no more than that either. An estimate that cannot be simulated is drawn back towards the last that
-    could.
+    could, at the first step towards the robot file's nominal values.
     """
-    value, before = start, start
+    nominal = problem.model.layout.nominal
+    value, before = start, start if nominal is None else base.map @ nominal
     steps: list[Iteration] = []
     last = np.inf
     while True:
@@ -198,6 +199,6 @@ def _simulated(
             told = str(error)
             value = 0.5 * (value + before)
     raise EstimationError(
-        f"The estimate cannot be simulated, nor any of {MOST_HALVINGS} values nearer to the one before: {told} Start "
-        "from wls, keep the controller's bandwidth, or leave out parameters that the motion does not show (ratio)."
+        f"The estimate cannot be simulated, nor any of {MOST_HALVINGS} values nearer to the one before: {told} Try the "
+        "other start, keep the controller's bandwidth, or leave out parameters that the motion does not show (ratio)."
     )
