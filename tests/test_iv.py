@@ -9,11 +9,13 @@ import pytest
 from scipy.stats import t as student
 
 import steelyard.estimators.simulating as simulating
-from closed_loop import NOMINAL, exact_problem, model_with_width, truth_of_base
+from closed_loop import NOMINAL, exact_problem, logged_problem, model_with_width, truth_of_base
+from simulated import truth_of
 from steelyard.base_parameters import base_parameters
 from steelyard.errors import EstimationError, SimulationError
 from steelyard.estimators.didim import DIDIM
 from steelyard.estimators.iv import IV, instrumental, with_error_bars
+from steelyard.estimators.least_squares import CLUSTERS
 from steelyard.estimators.simulating import driven_again, instrument_columns, weights_of
 from steelyard.estimators.wls import WLS
 from steelyard.findings import Finding
@@ -25,6 +27,8 @@ from steelyard.parameters import Array
 from steelyard.payload import Payload
 from steelyard.problem import Problem
 from steelyard.samples import Samples
+from steelyard.simulate import Loop
+from steelyard.validation import cross_validate_problem
 
 SHORT = replace(NOMINAL, duration=6.0)
 SIMULATING = (IV, DIDIM)
@@ -223,3 +227,54 @@ def test_wrong_options_are_refused(kind: type[IV] | type[DIDIM], options: dict[s
 def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(EstimationError, match="nominal or wls, not 'cad'"):
         identify(exact_problem(small(), SHORT), IV(start="cad"))
+
+
+def test_a_joint_that_moves_once_has_no_error_bar() -> None:
+    """A parameter that one block of time alone shows: told, and the others keep theirs."""
+    model = model_with_width(3)
+    problem = exact_problem(model, noise=0.01)
+    base, both = base_parameters(model), both_of(problem, truth_of(model))
+    first = set(both.clusters(2 * CLUSTERS)[0])  # well inside one of the clusters that are left out
+    once = replace(both, blocks={k: t for k, t in both.blocks.items() if k.joint != 2 or k[:3] in first})
+    every = np.ones(len(base), bool)
+    found = with_error_bars(once, base, np.ones(3), every, every)
+    told = the_finding(found.findings, "hangs-on-one-block")
+    assert "joint3.Fv" in told.message
+    assert "simulated" not in told.message
+    std = dict(zip(base.names, np.sqrt(np.diagonal(found.covariance)), strict=True))
+    assert np.isnan(std["joint3.Fv"])
+    assert np.isfinite(std["joint1.Fv"])
+
+
+def test_runs_left_out_are_scored_by_the_others_driven_again() -> None:
+    model = model_with_width(3)
+    problems = [logged_problem(model, NOMINAL, seed) for seed in (1, 2)]
+    runs = [replace(p.runs[0], name=f"run{k}") for k, p in enumerate(problems)]
+    references = {
+        f"run{k}": next(iter(one.experiment.references.values())) for k, one in enumerate(problems) if one.experiment
+    }
+    first = problems[0]
+    assert first.experiment is not None
+    both = replace(first, runs=runs, experiment=replace(first.experiment, references=references))
+    judged = cross_validate_problem(both, IV(), "runs")
+    assert len(judged.folds) == 2
+    assert judged.pooled.total < 0.2
+    with pytest.raises(EstimationError, match="drives whole runs again"):
+        cross_validate_problem(both, IV(), 5)
+
+
+def test_a_wrong_simulator_is_doubted() -> None:
+    model = model_with_width(3)
+    problem = logged_problem(model, NOMINAL, 3)
+    assert problem.experiment is not None
+    wrong = replace(problem, experiment=replace(problem.experiment, loop=Loop(encoder_ratio=0.8)))
+    told = {finding.code for finding in identify(wrong, DIDIM()).findings}
+    assert "simulator-doubted" in told
+    assert "simulator-doubted" not in {finding.code for finding in identify(problem, DIDIM()).findings}
+
+
+@pytest.mark.parametrize("options", [{"ratio": "x"}, {"ratio": -1.0}, {"most": True}, {"tolerance": 0.0}])
+def test_impossible_options_are_refused(options: dict) -> None:
+    for kind in (IV, DIDIM):
+        with pytest.raises(EstimationError):
+            kind(**options)

@@ -312,6 +312,9 @@ def _parameters(result: Identification, found: list[Identification]) -> Iterator
         units += list(result.gains.units)
     truth, _ = _quantities(result)
     value, std = (np.array(x) for x in zip(*map(_quantities, found), strict=True))
+    # what a twin cancelled it did not estimate
+    gone = np.array([[name in one.cancelled for name in names] for one in found])
+    value, std = np.where(gone, np.nan, value), np.where(gone, np.nan, std)
     freedom = np.array([one.clusters - 1 if one.clusters else np.inf for one in found])
     half = student.ppf(0.5 + 0.5 * LEVEL, freedom)[:, None] * std
     factor = student.ppf(1.0 - 0.5 * SIGNIFICANCE, len(found) - 1) + student.ppf(POWER, len(found) - 1)

@@ -24,7 +24,7 @@ from steelyard.twin import RUNS, Twin, twin
 def twin_command(
     result: Annotated[Path, typer.Argument(help="A run folder or its result.json; its logs must be where they were.")],
     runs: Annotated[int, typer.Option(help="Simulated experiments.")] = RUNS,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change."""

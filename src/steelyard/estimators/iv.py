@@ -8,10 +8,17 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.base_parameters import BaseParameters
+from steelyard.base_parameters import BaseParameters, independent_columns
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Estimate
-from steelyard.estimators.least_squares import CLUSTERS, FEWEST_CLUSTERS, cluster_findings, excitation_findings, spread
+from steelyard.estimators.least_squares import (
+    CLUSTERS,
+    DATA_TOLERANCE,
+    FEWEST_CLUSTERS,
+    cluster_findings,
+    excitation_findings,
+    spread,
+)
 from steelyard.estimators.simulating import (
     instrument_columns,
     iterate,
@@ -45,7 +52,7 @@ class IV:
     name: ClassVar[str] = "iv"
 
     def __post_init__(self) -> None:
-        checked_options(self.tolerance, self.most)
+        checked_options(self.tolerance, self.most, self.ratio)
 
     def estimate(self, base: BaseParameters, information: Information) -> Estimate:
         raise no_experiment(self.name)
@@ -63,18 +70,26 @@ class IV:
             theta, rest = instrumental(both, base, weights, used)
             return np.where(used, spread(theta, used), 0.0), rest
 
-        done = iterate(problem, base, np.where(used, start, 0.0), std, step, self.tolerance, self.most, progress)
+        done = iterate(problem, base, (shown, used), start, std, step, self.tolerance, self.most, progress)
         found = with_error_bars(done.information, base, weights, shown, used)
         told = done.findings(self.name, self.tolerance)
-        if found.clusters:
+        # instruments that carry the measurement's own noise test nothing, nor do those of a loop that did not settle
+        if (
+            found.clusters
+            and done.converged
+            and not problem.experiment.approximate
+            and np.all(np.isfinite(np.diagonal(found.covariance)[used]))
+        ):
             told += durbin_wu_hausman(base, done.information, weights, CLUSTERS, used).findings()
         return found.with_findings(told)
 
 
-def checked_options(tolerance: float, most: int) -> None:
+def checked_options(tolerance: float, most: int, ratio: float | None) -> None:
+    if ratio is not None and not (isinstance(ratio, int | float) and 1.0 <= ratio < float("inf")):
+        raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {ratio!r}.")
     if not 0.0 < tolerance < 1.0:
         raise EstimationError(f"The tolerance must lie between 0 and 1 (the papers take 0.025), not {tolerance!r}.")
-    if not (isinstance(most, int) and most >= 1):
+    if isinstance(most, bool) or not (isinstance(most, int) and most >= 1):
         raise EstimationError(f"most must be a whole number from 1, not {most!r}.")
 
 
@@ -121,7 +136,7 @@ def with_error_bars(
     classical = float(rest @ rest) / max(rows - b, 1) * inverse @ inverse.T
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, columns, weights, group) for group in groups]
-    robust = _left_out(parts, theta)
+    robust, hanging = _left_out(parts, theta)
     w = triangular(whole[:, b:-1])
     held = shown & ~used
     return Estimate(
@@ -132,18 +147,28 @@ def with_error_bars(
         0 if robust is None else len(groups),
         float(np.linalg.cond(w)),
         float(np.linalg.cond(w / np.linalg.norm(w, axis=0))),
-        excitation_findings(base, shown) + cluster_findings(base, columns[:0], np.zeros(0, bool), len(groups)),
+        excitation_findings(base, shown) + cluster_findings(base, np.array(base.kept)[used], hanging, len(groups)),
     )
 
 
-def _left_out(parts: list[Array], theta: Array) -> Array | None:
-    """CR3 covariance: every cluster left out in turn, with the same instruments; None with too few."""
-    count = len(parts)
+def _left_out(parts: list[Array], theta: Array) -> tuple[Array | None, NDArray[np.bool_]]:
+    """CR3 covariance with the same instruments, None with too few clusters; and which parameters hang on one."""
+    count, b = len(parts), len(theta)
+    hanging = np.zeros(b, bool)
     if count < FEWEST_CLUSTERS:
-        return None
+        return None, hanging
     changes = []
     for g in range(count):
         r = triangular(np.concatenate([part for k, part in enumerate(parts) if k != g]))
-        changes.append(_solved(r) - theta)
-    change = np.array(changes)
-    return (count - 1) / count * change.T @ change
+        lost = list(independent_columns(r[:, b:-1], DATA_TOLERANCE).dropped)
+        hanging[lost] = True
+        left = np.setdiff1d(np.arange(b), lost)
+        change = np.zeros(b)
+        # without its motion a parameter has neither a column nor an instrument of its own
+        square = triangular(r[:, [*left, *(b + left), -1]])
+        change[left] = _solved(square) - theta[left] if len(left) else 0.0
+        changes.append(change)
+    covariance = (count - 1) / count * np.array(changes).T @ np.array(changes)
+    covariance[hanging, :] = np.nan
+    covariance[:, hanging] = np.nan
+    return covariance, hanging

@@ -59,7 +59,7 @@ class OutputError:
     name: ClassVar[str] = "output-error"
 
     def __post_init__(self) -> None:
-        checked_options(self.tolerance, self.most)
+        checked_options(self.tolerance, self.most, self.ratio)
         if self.on not in OUTPUTS:
             raise EstimationError(choices("output 'on'", self.on, OUTPUTS))
         if not 0.0 < self.step < 1.0:

@@ -137,14 +137,20 @@ def start_values(problem: Problem, base: BaseParameters, information: Informatio
     """Where the iteration starts, and σ of the parameters for its stopping rule, both (b,)."""
     first = WLS().estimate(base, information.without_known())
     std = np.sqrt(np.nan_to_num(np.diagonal(first.covariance)))
-    nominal = problem.model.layout.nominal
+    nominal = _nominal(problem, base)
     if start == "wls":
         return np.nan_to_num(first.value), std
     if start != "nominal":
         raise EstimationError(f"start must be nominal or wls, not '{start}'.")
     if nominal is None:
         raise EstimationError('The robot file gives no nominal inertias to start a simulation from: use start = "wls".')
-    return base.map @ nominal, std
+    return nominal, std
+
+
+def _nominal(problem: Problem, base: BaseParameters) -> Array | None:
+    """The robot file's base parameters (b,), None where it gives no inertias."""
+    nominal = problem.model.layout.nominal
+    return None if nominal is None else base.map @ nominal
 
 
 def largest_change(value: Array, before: Array, std: Array) -> tuple[float, int]:
@@ -157,6 +163,7 @@ def largest_change(value: Array, before: Array, std: Array) -> tuple[float, int]
 def iterate(
     problem: Problem,
     base: BaseParameters,
+    taking: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     start: Array,
     std: Array,
     step: Callable[[Information], tuple[Array, float]],
@@ -168,14 +175,17 @@ def iterate(
 
     They have when no value changes by more than `tolerance` of itself (or of three σ, where it is less than that) and
     the residual by no more than that either. An estimate that cannot be simulated is drawn back towards the last that
-    could, at the first step towards the robot file's nominal values.
+    could, at the first step towards the robot file's nominal values. `taking` says which parameters the motion shows
+    and which of these take part; those it does not show are simulated with their nominal values.
     """
-    nominal = problem.model.layout.nominal
-    value, before = start, start if nominal is None else base.map @ nominal
+    shown, used = taking
+    nominal = _nominal(problem, base)
+    value, before = np.where(used, start, 0.0), np.where(used, start if nominal is None else nominal, 0.0)
+    unseen = np.zeros(len(base)) if nominal is None else np.where(shown, 0.0, nominal)
     steps: list[Iteration] = []
     last = np.inf
     while True:
-        simulated, value, halvings = _simulated(problem, base, value, before, progress)
+        simulated, value, halvings = _simulated(problem, base, value, before, unseen, progress)
         information = observe(problem, progress=progress, instruments=simulated).without_known()
         before = value
         value, residual = step(information)
@@ -188,13 +198,13 @@ def iterate(
 
 
 def _simulated(
-    problem: Problem, base: BaseParameters, value: Array, before: Array, progress: Progress | None
+    problem: Problem, base: BaseParameters, value: Array, before: Array, unseen: Array, progress: Progress | None
 ) -> tuple[dict[str, Samples], Array, int]:
     """The runs with a value, or with one nearer to that of the step before where it cannot be simulated."""
     told = ""
     for halvings in range(MOST_HALVINGS + 1):
         try:
-            return driven_again(problem, base.theta(value), progress), value, halvings
+            return driven_again(problem, base.theta(value + unseen), progress), value, halvings
         except SimulationError as error:
             told = str(error)
             value = 0.5 * (value + before)

@@ -11,8 +11,9 @@ import numpy as np
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.errors import EstimationError
-from steelyard.estimators import Estimator
+from steelyard.estimators import Estimate, Estimator
 from steelyard.estimators.estimator import estimated, finds_gains, in_torques
+from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.information import Information
 from steelyard.load import with_load, without_load
 from steelyard.observe import Progress, observe
@@ -98,6 +99,8 @@ def cross_validate_problem(
     (the pass keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own
     and looks at the data again with it.
     """
+    if isinstance(estimator, SimulatingEstimator):
+        return _simulating(problem, estimator, folds, progress)
     if finds_gains(estimator) and not problem.model.knows_load:
         raise EstimationError(
             "Load friction of a robot without nominal inertias needs torques, which every fold would have to find "
@@ -122,6 +125,21 @@ def cross_validate_problem(
             late = estimate_delays(own, restricted(information, times, out=True)).correction
             information = at_delays(information, shifts, late)
         done.append(_fold(base, information, estimator, name, times, problem.mask))
+    return _summed(estimator, folds, done)
+
+
+def _simulating(
+    problem: Problem, estimator: SimulatingEstimator, folds: int | Literal["runs"], progress: Progress | None
+) -> CrossValidation:
+    """One run left out at a time, the others driven again: a part of a run cannot be."""
+    if folds != "runs":
+        raise EstimationError(f"Estimator '{estimator.name}' drives whole runs again: leave out runs (--folds runs).")
+    whole, base, done = observe(problem, progress=progress), base_parameters(problem.model), []
+    for name, times in _folds(whole, folds):
+        others = problem.with_runs([run for run in problem.runs if run.name != times[0][0]])
+        seen = restricted(whole, times, out=True)
+        estimate = estimator.estimate_by_simulation(others, base, seen, progress)
+        done.append(_scored(base, restricted(whole, times), estimate, name, problem.mask))
     return _summed(estimator, folds, done)
 
 
@@ -162,8 +180,15 @@ def _fold(
         estimate = estimated(estimator, base, restricted(information, times, out=True))
     except EstimationError as error:
         raise EstimationError(f"Without {name} there is no estimate: {error}") from None
+    return _scored(base, restricted(information, times), estimate, name, mask)
+
+
+def _scored(
+    base: BaseParameters, information: Information, estimate: Estimate, name: str, mask: str
+) -> tuple[Fold, Score | None]:
+    """The information of a fold scored with an estimate that did not see it, and with the nominal values."""
     unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
-    own = in_torques(restricted(information, times), estimate)
+    own = in_torques(information, estimate)
     nominal = base.layout.nominal
     return (
         Fold(name, score(own, base.theta(estimate.value), mask), unknown),
