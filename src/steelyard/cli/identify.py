@@ -65,8 +65,8 @@ def demo(
     result = done.run.identification
     if as_json:
         emit({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))})
-    _show_result(result)
     _show_loop(done)
+    _show_result(result)
     say(
         f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
         f"Project: {done.project}\nReport: {done.run.folder / REPORT}"
