@@ -28,7 +28,7 @@ from steelyard.problem import Problem
 from steelyard.scores import score
 
 # A simulated motion that leaves so many times what least squares leaves is not the robot's. A convention: a tenth of a
-# gear ratio in the encoders leaves 1.4 times as much, a real robot under a guessed controller 1.18 times.
+# gear ratio in the encoders leaves 1.4 times as much, a real robot under a guessed controller 1.2 times.
 DOUBTED = 1.2
 
 
