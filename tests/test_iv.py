@@ -225,7 +225,7 @@ def test_wrong_options_are_refused(kind: type[IV] | type[DIDIM], options: dict[s
 
 
 def test_an_unknown_start_is_refused() -> None:
-    with pytest.raises(EstimationError, match="nominal or wls, not 'cad'"):
+    with pytest.raises(EstimationError, match="Unknown start 'cad'"):
         identify(exact_problem(small(), SHORT), IV(start="cad"))
 
 

@@ -17,6 +17,7 @@ from steelyard.errors import DataError, EstimationError, ModelError
 from steelyard.estimators import MAP, WLS, Essential, Estimate, Estimator, Gains
 from steelyard.estimators.didim import DIDIM
 from steelyard.estimators.iv import IV
+from steelyard.estimators.simulating import Begin, SimulatingEstimator
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.information import Information
@@ -267,22 +268,24 @@ def test_twins_of_a_measured_reference_follow_their_own_measurement() -> None:
 
 
 @dataclass(frozen=True)
-class SeenReferences:
+class SeenReferences(SimulatingEstimator):
     """Weighted least squares that looks at the references it is given."""
 
     q: list[Array] = field(default_factory=list)
     name: ClassVar[str] = "seen"
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        return WLS().estimate(base, information)
-
-    def estimate_by_simulation(
-        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    def _from(
+        self,
+        begin: Begin,
+        problem: Problem,
+        base: BaseParameters,
+        information: Information,
+        progress: Progress | None,
     ) -> Estimate:
         assert problem.experiment is not None
         (reference,) = problem.experiment.references["run"]
         self.q.append(reference.q)
-        return WLS().estimate(base, information)
+        return begin.plain
 
 
 def test_forward_validation_tells_the_right_robot_from_a_wrong_one() -> None:

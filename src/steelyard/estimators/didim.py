@@ -9,17 +9,8 @@ import numpy as np
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.estimators.estimator import Estimate
-from steelyard.estimators.iv import checked_options
 from steelyard.estimators.least_squares import solve
-from steelyard.estimators.simulating import (
-    instrument_columns,
-    iterate,
-    no_experiment,
-    part_taking,
-    start_values,
-    weights_of,
-)
-from steelyard.estimators.wls import WLS
+from steelyard.estimators.simulating import Begin, SimulatingEstimator, instrument_columns, iterate
 from steelyard.findings import Finding
 from steelyard.information import Information, stacked
 from steelyard.observe import Progress
@@ -34,34 +25,25 @@ DOUBTED = 1.2
 
 @final
 @dataclass(frozen=True)
-class DIDIM:
+class DIDIM(SimulatingEstimator):
     """Direct and inverse dynamic identification (DIDIM): θ̂ = Z⁺ y, in units of σ_j   (P4 eq. 19)
 
-    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference. The
-    measured motion is not used at all, so its noise does no harm; an error of the simulator's controller or sensors
-    does. Iterates as `iv`, with the same options.
+    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference. Of the
+    measured motion only weights, the row mask and the torque of what is known of a payload are taken, so its noise does
+    no harm; an error of the simulator's controller or sensors does. Iterates as `iv`, with the same options.
     """
 
-    tolerance: float = 0.025
-    most: int = 20
-    start: str = "wls"
-    ratio: float | None = None
     name: ClassVar[str] = "didim"
 
-    def __post_init__(self) -> None:
-        checked_options(self.tolerance, self.most, self.ratio)
-
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        raise no_experiment(self.name)
-
-    def estimate_by_simulation(
-        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    def _from(
+        self,
+        begin: Begin,
+        problem: Problem,
+        base: BaseParameters,
+        information: Information,
+        progress: Progress | None,
     ) -> Estimate:
-        if problem.experiment is None:
-            raise no_experiment(self.name)
-        weights = weights_of(information, base)
-        shown, used = part_taking(information, base, weights, self.ratio)
-        start, std = start_values(problem, base, information, self.start)
+        weights, used = begin.weights, begin.used
         columns = instrument_columns(base, np.array(base.kept)[used])
 
         def step(both: Information) -> tuple[Array, float]:
@@ -73,21 +55,18 @@ class DIDIM:
             value[used] = theta
             return value, float(np.linalg.norm(r[:, -1] - r[:, :-1] @ theta))
 
-        done = iterate(problem, base, (shown, used), start, std, step, self.tolerance, self.most, progress)
+        done = iterate(problem, base, begin, step, self.tolerance, self.most, progress)
         # least squares of the measured efforts on the columns of the simulated motion
         simulated = replace(
             base, layout=done.information.layout, kept=tuple(instrument_columns(base, base.kept).tolist())
         )
-        found = solve(done.information, simulated, weights, cancelled=shown & ~used)
-        theta = simulated.theta(found.value)
-        error = score(done.information, theta, problem.mask).total
+        found = solve(done.information, simulated, weights, cancelled=begin.held)
+        error = score(done.information, simulated.theta(found.value), problem.mask).total
         told = (
             f"the simulated motion alone explains the measured efforts to {error:.2%} (the scores are on the measured)"
         )
         findings = [*done.findings(self.name, self.tolerance), Finding("simulated-error", "info", told)]
-        plain = score(
-            information, base.theta(WLS().estimate(base, information.without_known()).value), problem.mask
-        ).total
+        plain = score(information, base.theta(begin.plain.value), problem.mask).total
         if error > DOUBTED * plain:
             findings.append(
                 Finding(

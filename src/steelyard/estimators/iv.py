@@ -19,14 +19,7 @@ from steelyard.estimators.least_squares import (
     excitation_findings,
     spread,
 )
-from steelyard.estimators.simulating import (
-    instrument_columns,
-    iterate,
-    no_experiment,
-    part_taking,
-    start_values,
-    weights_of,
-)
+from steelyard.estimators.simulating import Begin, SimulatingEstimator, instrument_columns, iterate
 from steelyard.exogeneity import durbin_wu_hausman
 from steelyard.information import Information, stacked, triangular
 from steelyard.observe import Progress
@@ -36,7 +29,7 @@ from steelyard.problem import Problem
 
 @final
 @dataclass(frozen=True)
-class IV:
+class IV(SimulatingEstimator):
     """Instrumental variables (IDIM-IV): θ̂ = (Zᵀ Ω W)⁻¹ Zᵀ Ω y, Ω = diag(1/σ_j²)   (P4 eq. 10)
 
     Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference: free
@@ -45,52 +38,34 @@ class IV:
     uncertain parameters first, as `essential` does.
     """
 
-    tolerance: float = 0.025
-    most: int = 20
-    start: str = "wls"
-    ratio: float | None = None
     name: ClassVar[str] = "iv"
 
-    def __post_init__(self) -> None:
-        checked_options(self.tolerance, self.most, self.ratio)
-
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        raise no_experiment(self.name)
-
-    def estimate_by_simulation(
-        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    def _from(
+        self,
+        begin: Begin,
+        problem: Problem,
+        base: BaseParameters,
+        information: Information,
+        progress: Progress | None,
     ) -> Estimate:
-        if problem.experiment is None:
-            raise no_experiment(self.name)
-        weights = weights_of(information, base)
-        shown, used = part_taking(information, base, weights, self.ratio)
-        start, std = start_values(problem, base, information, self.start)
+        weights, used = begin.weights, begin.used
 
         def step(both: Information) -> tuple[Array, float]:
             theta, rest = instrumental(both, base, weights, used)
             return np.where(used, spread(theta, used), 0.0), rest
 
-        done = iterate(problem, base, (shown, used), start, std, step, self.tolerance, self.most, progress)
-        found = with_error_bars(done.information, base, weights, shown, used)
+        done = iterate(problem, base, begin, step, self.tolerance, self.most, progress)
+        found = with_error_bars(done.information, base, weights, begin.shown, used)
         told = done.findings(self.name, self.tolerance)
         # instruments that carry the measurement's own noise test nothing, nor do those of a loop that did not settle
         if (
             found.clusters
             and done.converged
-            and not problem.experiment.approximate
+            and not (problem.experiment and problem.experiment.approximate)
             and np.all(np.isfinite(np.diagonal(found.covariance)[used]))
         ):
             told += durbin_wu_hausman(base, done.information, weights, CLUSTERS, used).findings()
         return found.with_findings(told)
-
-
-def checked_options(tolerance: float, most: int, ratio: float | None) -> None:
-    if ratio is not None and not (isinstance(ratio, int | float) and 1.0 <= ratio < float("inf")):
-        raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {ratio!r}.")
-    if not 0.0 < tolerance < 1.0:
-        raise EstimationError(f"The tolerance must lie between 0 and 1 (the papers take 0.025), not {tolerance!r}.")
-    if isinstance(most, bool) or not (isinstance(most, int) and most >= 1):
-        raise EstimationError(f"most must be a whole number from 1, not {most!r}.")
 
 
 def _columns(base: BaseParameters, used: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -12,18 +12,15 @@ from numpy.typing import NDArray
 from steelyard.base_parameters import BaseParameters
 from steelyard.errors import EstimationError, SimulationError, choices
 from steelyard.estimators.estimator import Estimate
-from steelyard.estimators.iv import checked_options
 from steelyard.estimators.least_squares import solve
 from steelyard.estimators.simulating import (
     MOST_HALVINGS,
+    Begin,
     Iterated,
     Iteration,
+    SimulatingEstimator,
     driven_again,
     largest_change,
-    no_experiment,
-    part_taking,
-    start_values,
-    weights_of,
 )
 from steelyard.information import MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.observe import Progress, row_count, stream_rows
@@ -40,7 +37,7 @@ _HEAVIER = 1.05
 
 @final
 @dataclass(frozen=True)
-class OutputError:
+class OutputError(SimulatingEstimator):
     """Closed-loop output error by Gauss–Newton: θ̂ = argmin Σ_j ‖y_j − y_j(θ)‖² / σ_j²   (P4 §II.B, eqs 12–15)
 
     y(θ) is what the model with θ does under the same controller and reference: its torques (`on` = "torque", CLIE), its
@@ -51,34 +48,27 @@ class OutputError:
     """
 
     on: str = "torque"
-    tolerance: float = 0.025
-    most: int = 20
-    start: str = "wls"
-    ratio: float | None = None
     step: float = 1e-3
     name: ClassVar[str] = "output-error"
 
     def __post_init__(self) -> None:
-        checked_options(self.tolerance, self.most, self.ratio)
+        super().__post_init__()
         if self.on not in OUTPUTS:
             raise EstimationError(choices("output 'on'", self.on, OUTPUTS))
         if not 0.0 < self.step < 1.0:
             raise EstimationError(f"step is a part of the torques, above 0 and below 1, not {self.step!r}.")
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        raise no_experiment(self.name)
-
-    def estimate_by_simulation(
-        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    def _from(
+        self,
+        begin: Begin,
+        problem: Problem,
+        base: BaseParameters,
+        information: Information,
+        progress: Progress | None,
     ) -> Estimate:
-        if problem.experiment is None:
-            raise no_experiment(self.name)
-        torque_weights = weights_of(information, base)
-        shown, used = part_taking(information, base, torque_weights, self.ratio)
-        start, std = start_values(problem, base, information, self.start)
+        used, value, std = begin.used, begin.value, begin.std
         steps = np.where(used, self.step * unit_steps(information, base), 0.0)
         outputs = Outputs.of(problem, base, self.on)
-        value = np.where(used, start, 0.0)
         try:
             said = outputs.simulated(value, progress)
         except SimulationError as error:
@@ -89,11 +79,11 @@ class OutputError:
                 "robot heavier as a whole moves the same. Give the controller's gains, or compare torques too (on = "
                 '"both").'
             )
-        weights = first = outputs.weights(torque_weights, said)
+        weights = first = outputs.weights(begin.weights, said)
         done: list[Iteration] = []
         while True:
             linear = outputs.linearised(value, said, outputs.sensitivities(value, said, steps, progress))
-            found = solve(linear, base, weights, cancelled=shown & ~used)
+            found = solve(linear, base, weights, cancelled=begin.held)
             target = np.where(used & np.isfinite(found.value), found.value, value)
             before, last = value, outputs.residual(said, first)
             value, said, halvings = _descended(outputs, weights, value, target, said, progress)
@@ -107,7 +97,7 @@ class OutputError:
                 ended = Iterated(linear, value, tuple(done), bool(settled))
                 kept = np.where(used & np.isfinite(found.value), value, found.value)
                 return replace(found, value=kept).with_findings(ended.findings(self.name, self.tolerance))
-            weights = outputs.weights(torque_weights, said)
+            weights = outputs.weights(begin.weights, said)
 
 
 def unit_steps(information: Information, base: BaseParameters) -> Array:

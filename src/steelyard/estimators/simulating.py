@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.base_parameters import BaseParameters, independent_columns
 from steelyard.controllers import Controller
-from steelyard.errors import EstimationError, SimulationError
+from steelyard.errors import EstimationError, SimulationError, choices
 from steelyard.estimators.essential import eliminate
-from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations
 from steelyard.estimators.wls import WLS
 from steelyard.findings import Finding
@@ -27,19 +28,95 @@ from steelyard.simulate import simulate
 
 # An estimate that cannot be simulated is drawn back to the one before, half way each time.
 MOST_HALVINGS = 8
+STARTS = ("wls", "nominal")
 # A parameter known to better than this is never cancelled.
 CERTAIN = 0.01
 # A parameter below so many of its standard deviations is compared with these, not with itself.
 _NOISE = 3.0
 
 
-@runtime_checkable
-class SimulatingEstimator(Estimator, Protocol):
-    """An estimator that drives the runs again: it asks for the problem and its experiment."""
+class Begin(NamedTuple):
+    """What a fit that simulates starts with: 1/σ_j (n,), which base parameters the measured motion shows and which of
+    these take part, both (b,), the first values (b,), and the weighted least squares on the measured motion."""
+
+    weights: Array
+    shown: NDArray[np.bool_]
+    used: NDArray[np.bool_]
+    value: Array
+    plain: Estimate
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Shown, and cancelled."""
+        return self.shown & ~self.used
+
+    @property
+    def std(self) -> Array:
+        return np.sqrt(np.nan_to_num(np.diagonal(self.plain.covariance)))
+
+
+@dataclass(frozen=True)
+class SimulatingEstimator(ABC):
+    """An estimator that drives the runs again: it asks for the problem and its experiment.
+
+    It simulates and solves until values and residual change by less than `tolerance`, at most `most` times; `start` is
+    "nominal" or "wls"; `ratio` cancels uncertain parameters first, as `essential` does.
+    """
+
+    tolerance: float = 0.025
+    most: int = 20
+    start: str = "wls"
+    ratio: float | None = None
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.ratio is not None and not (isinstance(self.ratio, int | float) and 1.0 <= self.ratio < np.inf):
+            raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {self.ratio!r}.")
+        if not 0.0 < self.tolerance < 1.0:
+            raise EstimationError(
+                f"The tolerance must lie between 0 and 1 (the papers take 0.025), not {self.tolerance!r}."
+            )
+        if isinstance(self.most, bool) or not (isinstance(self.most, int) and self.most >= 1):
+            raise EstimationError(f"most must be a whole number from 1, not {self.most!r}.")
+        if self.start not in STARTS:
+            raise EstimationError(choices("start", self.start, STARTS))
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        """Refused: the information does not say how the runs were driven."""
+        raise EstimationError(
+            f"Estimator '{self.name}' drives the runs again in simulation, and the problem does not say how they were "
+            "driven: give an experiment, i.e. references ([channels] reference) and a [controller]."
+        )
 
     def estimate_by_simulation(
         self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
-    ) -> Estimate: ...
+    ) -> Estimate:
+        """The estimate from the problem's runs and their information on the measured motion."""
+        if problem.experiment is None:
+            return self.estimate(base, information)
+        weights = weights_of(information, base)
+        shown, used = _part_taking(information, base, weights, self.ratio)
+        plain = WLS().estimate(base, information.without_known())
+        start, nominal = np.nan_to_num(plain.value), nominal_values(problem, base)
+        if self.start == "nominal":
+            if nominal is None:
+                raise EstimationError(
+                    'The robot file gives no nominal inertias to start a simulation from: use start = "wls".'
+                )
+            start = nominal
+        begin = Begin(weights, shown, used, np.where(used, start, 0.0), plain)
+        return self._from(begin, problem, base, information, progress)
+
+    @abstractmethod
+    def _from(
+        self,
+        begin: Begin,
+        problem: Problem,
+        base: BaseParameters,
+        information: Information,
+        progress: Progress | None,
+    ) -> Estimate:
+        """The estimate, from where it begins."""
 
 
 class Iteration(NamedTuple):
@@ -80,13 +157,6 @@ class Iterated:
         )
 
 
-def no_experiment(name: str) -> EstimationError:
-    return EstimationError(
-        f"Estimator '{name}' drives the runs again in simulation, and the problem does not say how they were driven: "
-        "give an experiment, i.e. references ([channels] reference) and a [controller]."
-    )
-
-
 def driven_again(problem: Problem, theta: Array, progress: Progress | None = None) -> dict[str, Samples]:
     """The runs as the model with theta (C,) would have made them, on the runs' own clocks and stretches."""
     experiment = problem.experiment
@@ -116,7 +186,7 @@ def weights_of(information: Information, base: BaseParameters) -> Array:
     return np.nan_to_num(1.0 / joint_deviations(information.without_known(), base), posinf=0.0)
 
 
-def part_taking(
+def _part_taking(
     information: Information, base: BaseParameters, weights: Array, ratio: float | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which base parameters (b,) the measured motion shows, and which take part: with a ratio, the essential ones."""
@@ -133,21 +203,7 @@ def part_taking(
     return shown, used
 
 
-def start_values(problem: Problem, base: BaseParameters, information: Information, start: str) -> tuple[Array, Array]:
-    """Where the iteration starts, and σ of the parameters for its stopping rule, both (b,)."""
-    first = WLS().estimate(base, information.without_known())
-    std = np.sqrt(np.nan_to_num(np.diagonal(first.covariance)))
-    nominal = _nominal(problem, base)
-    if start == "wls":
-        return np.nan_to_num(first.value), std
-    if start != "nominal":
-        raise EstimationError(f"start must be nominal or wls, not '{start}'.")
-    if nominal is None:
-        raise EstimationError('The robot file gives no nominal inertias to start a simulation from: use start = "wls".')
-    return nominal, std
-
-
-def _nominal(problem: Problem, base: BaseParameters) -> Array | None:
+def nominal_values(problem: Problem, base: BaseParameters) -> Array | None:
     """The robot file's base parameters (b,), None where it gives no inertias."""
     nominal = problem.model.layout.nominal
     return None if nominal is None else base.map @ nominal
@@ -163,9 +219,7 @@ def largest_change(value: Array, before: Array, std: Array) -> tuple[float, int]
 def iterate(
     problem: Problem,
     base: BaseParameters,
-    taking: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    start: Array,
-    std: Array,
+    begin: Begin,
     step: Callable[[Information], tuple[Array, float]],
     tolerance: float,
     most: int,
@@ -175,13 +229,13 @@ def iterate(
 
     They have when no value changes by more than `tolerance` of itself (or of three σ, where it is less than that) and
     the residual by no more than that either. An estimate that cannot be simulated is drawn back towards the last that
-    could, at the first step towards the robot file's nominal values. `taking` says which parameters the motion shows
-    and which of these take part; those it does not show are simulated with their nominal values.
+    could, at the first step towards the robot file's nominal values. Parameters that the motion does not show
+    are simulated with their nominal values.
     """
-    shown, used = taking
-    nominal = _nominal(problem, base)
-    value, before = np.where(used, start, 0.0), np.where(used, start if nominal is None else nominal, 0.0)
-    unseen = np.zeros(len(base)) if nominal is None else np.where(shown, 0.0, nominal)
+    nominal = nominal_values(problem, base)
+    value = begin.value
+    before = value if nominal is None else np.where(begin.used, nominal, 0.0)
+    unseen = np.zeros(len(base)) if nominal is None else np.where(begin.shown, 0.0, nominal)
     steps: list[Iteration] = []
     last = np.inf
     while True:
@@ -189,7 +243,7 @@ def iterate(
         information = observe(problem, progress=progress, instruments=simulated).without_known()
         before = value
         value, residual = step(information)
-        change, worst = largest_change(value, before, std)
+        change, worst = largest_change(value, before, begin.std)
         steps.append(Iteration(before, residual, change, base.names[worst], halvings))
         settled = change <= tolerance and abs(residual - last) <= tolerance * residual
         if settled or len(steps) >= most:
