@@ -24,7 +24,8 @@ from steelyard.errors import ModelError, RobotError
 from steelyard.excitation import random_fourier
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
-from steelyard.formats.tables import SpringTable, read_table, with_springs
+from steelyard.formats.spring_tables import SpringTable, with_springs
+from steelyard.formats.tables import read_table
 from steelyard.identify import identify
 from steelyard.model import Model
 from steelyard.parameters import Array

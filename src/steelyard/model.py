@@ -299,13 +299,14 @@ class Model:
         motion = self._motion(q, v, np.zeros_like(np.asarray(q, float)))
         net = self._motion(q, v, tau).a - self._term_torque(motion, theta)
         out = np.empty_like(net)
-        pivot = dynamics.forward_dynamics(
+        bad = dynamics.forward_dynamics(
             *self.mechanism, theta[self.inertial_index], self._drive_inertia(theta), motion.q, motion.v, net, out
         )
-        if not pivot > 0.0:
+        if bad >= 0:
             raise ModelError(
                 f"The mass matrix of '{self.robot.name}' is not positive definite for these parameters "
-                f"(smallest pivot {pivot:.3g}): they describe no physical robot. Check masses, inertias and Ia."
+                f"(nothing is left to move at {self.robot.joint_names[bad]}): they describe no physical robot. Check "
+                "masses, inertias and Ia."
             )
         return out
 

@@ -19,7 +19,7 @@ from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.experiment import Experiment
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.formats.tables import with_springs
+from steelyard.formats.spring_tables import with_springs
 from steelyard.model import Model
 from steelyard.prepare import Preparation, prepare
 from steelyard.problem import Problem

@@ -15,7 +15,7 @@ from steelyard.controllers import CONTROLLERS
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.assembly import pose_from_rpy
-from steelyard.formats.tables import SpringTable
+from steelyard.formats.spring_tables import SpringTable
 from steelyard.parameters import INERTIAL, inertia_matrix, inertial_vector
 from steelyard.payload import Payload
 from steelyard.problem import REST_SHARE

@@ -36,12 +36,9 @@ The joint variable is added to θ if the joint turns, to r (mdh) or d (dh) if it
 
 from __future__ import annotations
 
-import math
-import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -57,27 +54,17 @@ from steelyard.formats.assembly import (
     turn,
     unique,
 )
+from steelyard.formats.spring_tables import SpringTable, spring_of
+from steelyard.formats.table_values import Angle, Vector, radians, row_name, typed
 from steelyard.parameters import INERTIAL, Array, inertial_vector
 from steelyard.robot import (
     DEGREES_OF_FREEDOM,
     STANDARD_GRAVITY,
-    Anchor,
-    ConstantForceSpring,
-    CrankSpring,
     Drive,
     GasCompensator,
-    JointSpring,
     Pose,
     Robot,
-    Spring,
-    TensionSpring,
 )
-
-T = TypeVar("T", bound=msgspec.Struct)
-Angle = float | str
-Vector = tuple[float, float, float]
-# A multiple of π: pi, -pi/2, 3pi/4, 2*pi. Anything more is a number.
-MULTIPLE_OF_PI = re.compile(r"([+-]?)([0-9]{1,3})?\*?pi(?:/([1-9][0-9]{0,2}))?")
 
 
 class Inertia(msgspec.Struct, forbid_unknown_fields=True):
@@ -145,28 +132,6 @@ class CompensatorTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     temperature: float = 293.15
 
 
-class SpringTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """[[spring]]: see the kinds of `steelyard.robot.Spring` [m, rad]. `name` owns the columns.
-
-    joint            joint, free (the position where it is relaxed)
-    crank            joint, anchor_below, anchor_above, angle, free (a length)
-    tension          links and points of its two ends, free (a length)
-    constant-force   links and points of its two ends
-    Without `free` what is free is unknown, and one more column is identified. Links may be bodies on fixed joints, or
-    the base, whose points are in the world's frame.
-    """
-
-    kind: str
-    name: str = "spring"
-    joint: str | None = None
-    anchor_below: float | None = None
-    anchor_above: float | None = None
-    angle: Angle | None = None
-    links: tuple[str, str] | None = None
-    points: tuple[Vector, Vector] | None = None
-    free: Angle | None = None
-
-
 class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A whole file. `description` and `source` are for its reader."""
 
@@ -186,13 +151,6 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     spring: list[dict[str, Any]] = []
 
 
-# Keys of every kind of spring: those it must have, then those it may have.
-SPRINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "joint": (("joint",), ("free",)),
-    "crank": (("joint", "anchor_below", "anchor_above", "angle"), ("free",)),
-    "tension": (("links", "points"), ("free",)),
-    "constant-force": (("links", "points"), ()),
-}
 ROWS: dict[str, type[MdhRow] | type[DhRow]] = {"mdh": MdhRow, "dh": DhRow}
 
 
@@ -211,9 +169,9 @@ def read_table(content: bytes, where: str) -> Robot:
 
 
 def _robot(raw: dict[str, Any]) -> Robot:
-    table = _typed(raw, Table, "the robot", {"convention": ROWS})
+    table = typed(raw, Table, "the robot", {"convention": ROWS})
     row_type, kinds = ROWS[table.convention], {"kind": DEGREES_OF_FREEDOM}
-    rows = [_typed(row, row_type, _row_name("joint", row, i), kinds) for i, row in enumerate(table.joint)]
+    rows = [typed(row, row_type, row_name("joint", row, i), kinds) for i, row in enumerate(table.joint)]
     connections: list[Connection] = []
     bodies: dict[str, Array | None] = {table.base: None}
     before = table.base
@@ -223,7 +181,7 @@ def _robot(raw: dict[str, Any]) -> Robot:
         bodies[link] = _inertia(row)
         connections.append(_connection(row, row.parent or before, link))
         before = link
-    base_rpy = [_angle(angle, "base_rpy") for angle in table.base_rpy]
+    base_rpy = [radians(angle, "base_rpy") for angle in table.base_rpy]
     tree = assemble(table.name, bodies, connections, pose_from_rpy(table.base_xyz, base_rpy))
     names = [joint.name for joint in tree.joints]
     robot = Robot(
@@ -237,61 +195,8 @@ def _robot(raw: dict[str, Any]) -> Robot:
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
     )
-    springs = [_typed(row, SpringTable, _row_name("spring", row, i)) for i, row in enumerate(table.spring)]
-    return replace(robot, springs=tuple(_spring(robot, table) for table in springs))
-
-
-def with_springs(robot: Robot, tables: Sequence[SpringTable]) -> Robot:
-    """The robot with more springs, and the term `springs` among those it suggests: for URDF, which has no springs."""
-    if not tables:
-        return robot
-    terms = robot.terms
-    if terms is not None and "springs" not in terms:
-        terms = (*terms, "springs")
-    return replace(robot, springs=(*robot.springs, *(_spring(robot, table) for table in tables)), terms=terms)
-
-
-def _spring(robot: Robot, table: SpringTable) -> Spring:
-    if table.kind not in SPRINGS:
-        raise RobotError(f"spring '{table.name}': {choices('kind', table.kind, SPRINGS)}")
-    what = f"spring '{table.name}' of kind '{table.kind}'"
-    needed, allowed = SPRINGS[table.kind]
-    given = [key for key in SpringTable.__struct_fields__ if getattr(table, key) is not None]
-    for key in given:
-        if key not in ("kind", "name", *needed, *allowed):
-            raise RobotError(f"{what}: {choices('key', key, ('name', *needed, *allowed))}")
-    if isinstance(table.free, str) and table.kind != "joint":
-        raise RobotError(f"{what}: free is a length in metres, not '{table.free}'.")
-    free = None if table.free is None else _angle(table.free, f"{what}, free")
-    if table.kind == "joint" and table.joint is not None:
-        return JointSpring(table.name, table.joint, free)
-    below, above = table.anchor_below, table.anchor_above
-    if table.joint is not None and below is not None and above is not None and table.angle is not None:
-        angle = _angle(table.angle, f"{what}, angle")
-        return CrankSpring(table.name, table.joint, below, above, angle, free)
-    if table.links is not None and table.points is not None:
-        ends = zip(table.links, table.points, strict=True)
-        first, second = (_anchor(robot, link, point, what) for link, point in ends)
-        if table.kind == "tension":
-            return TensionSpring(table.name, (first, second), free)
-        return ConstantForceSpring(table.name, (first, second))
-    raise RobotError(f"{what} lacks {', '.join(key for key in needed if key not in given)}.")
-
-
-def _anchor(robot: Robot, link: str, point: Vector, what: str) -> Anchor:
-    """The point on the moving link that carries it, or on the base."""
-    place = np.array(point, float)
-    carriers = {lump.name: (moving.name, lump.pose) for moving in robot.links for lump in moving.lumps}
-    if link in carriers:
-        name, pose = carriers[link]
-        return Anchor(name, pose.rotation @ place + pose.position)
-    names = [moving.name for moving in robot.links]
-    if link in names:
-        return Anchor(link, place)
-    if link in ("base", robot.base):
-        return Anchor(robot.base, place)
-    valid = dict.fromkeys(("base", robot.base, *names, *carriers))
-    raise RobotError(f"{what}: {choices('link', link, valid)} 'base' is what the robot stands on, whatever its name.")
+    springs = [typed(row, SpringTable, row_name("spring", row, i)) for i, row in enumerate(table.spring)]
+    return replace(robot, springs=tuple(spring_of(robot, table) for table in springs))
 
 
 def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
@@ -299,7 +204,7 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
         return None
     if table.joint not in names:
         raise RobotError("[compensator]: " + choices("joint", table.joint, names))
-    values: dict[str, Any] = msgspec.structs.asdict(table) | {"angle": _angle(table.angle, "[compensator] angle")}
+    values: dict[str, Any] = msgspec.structs.asdict(table) | {"angle": radians(table.angle, "[compensator] angle")}
     wrong = [key for key, x in values.items() if key not in ("joint", "angle") and not x > 0.0]
     if wrong:
         raise RobotError(f"[compensator]: {', '.join(wrong)} must be positive.")
@@ -309,49 +214,6 @@ def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompens
 
 
 # --- Checked values ---------------------------------------------------------------------------------------------------
-
-
-def _typed(raw: dict[str, Any], kind: type[T], what: str, words: Mapping[str, Iterable[str]] | None = None) -> T:
-    """`raw` as a Struct; a wrong key, type or number is named, with the keys that exist and the `words` a key takes."""
-    for given in raw:
-        if given not in kind.__struct_fields__:
-            raise RobotError(f"{what}: {choices('key', given, kind.__struct_fields__)}")
-    for key, valid in (words or {}).items():
-        if isinstance(raw.get(key), str) and raw[key] not in valid:
-            raise RobotError(f"{what}: {choices(key, raw[key], valid)}")
-    _refuse_infinite(raw, what)
-    try:
-        return msgspec.convert(raw, kind)
-    except (msgspec.ValidationError, OverflowError) as problem:
-        raise RobotError(f"{what}: {problem}.") from problem
-
-
-def _refuse_infinite(value: Any, what: str) -> None:
-    """TOML has nan and inf; a robot has neither."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _refuse_infinite(item, f"{what}, {key}")
-    elif isinstance(value, list):
-        for item in value:
-            if not isinstance(item, dict):  # rows of joints are checked one by one, under their own names
-                _refuse_infinite(item, what)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise RobotError(f"{what}: {value} is not a finite number. Leave the key out where a value is unknown.")
-
-
-def _row_name(what: str, row: dict[str, Any], i: int) -> str:
-    return f"{what} '{row['name']}'" if isinstance(row.get("name"), str) else f"{what} number {i + 1}"
-
-
-def _angle(value: Angle, what: str) -> float:
-    """An angle [rad]: a number, or a multiple of π as text."""
-    if not isinstance(value, str):
-        return float(value)
-    match = MULTIPLE_OF_PI.fullmatch(value.replace(" ", ""))
-    if match is None:
-        raise RobotError(f"{what}: '{value}' is not an angle. Give radians, or a multiple of pi such as \"-pi/2\".")
-    sign, times, divisor = match.groups()
-    return (-1.0 if sign == "-" else 1.0) * float(times or 1) * math.pi / float(divisor or 1)
 
 
 def _inertia(row: JointRow) -> Array | None:
@@ -407,9 +269,9 @@ def _nominal(table: dict[str, float | dict[str, float]]) -> dict[str, float]:
 
 
 def _connection(row: MdhRow | DhRow, parent: str, link: str) -> Connection:
-    alpha, theta = _angle(row.alpha, f"joint '{row.name}' alpha"), _angle(row.theta, f"joint '{row.name}' theta")
+    alpha, theta = radians(row.alpha, f"joint '{row.name}' alpha"), radians(row.theta, f"joint '{row.name}' theta")
     if isinstance(row, MdhRow):
-        gamma = _angle(row.gamma, f"joint '{row.name}' gamma")
+        gamma = radians(row.gamma, f"joint '{row.name}' gamma")
         pose = mdh_pose(gamma, row.b, alpha, row.d, theta, row.r)
         axis, point = np.array([0.0, 0.0, 1.0]), np.zeros(3)
     else:

@@ -114,43 +114,19 @@ def mass_matrix(parent, placement, screw, theta, q, mass):
 
 
 @njit(**OPTIONS)
-def solve_symmetric(matrix, rhs):
-    """Solve A x = b in place by A = L D Lᵀ (no pivoting: A should be positive definite); returns the smallest pivot."""
-    n = rhs.shape[0]
-    smallest = np.inf
-    for j in range(n):
-        pivot = matrix[j, j]
-        for k in range(j):
-            pivot -= matrix[j, k] * matrix[j, k] * matrix[k, k]
-        matrix[j, j] = pivot
-        smallest = min(smallest, pivot)
-        for i in range(j + 1, n):
-            entry = matrix[i, j]
-            for k in range(j):
-                entry -= matrix[i, k] * matrix[j, k] * matrix[k, k]
-            matrix[i, j] = entry / pivot
-        for k in range(j):
-            rhs[j] -= matrix[j, k] * rhs[k]
-    for j in range(n):
-        rhs[j] /= matrix[j, j]
-    for j in range(n - 1, -1, -1):
-        for k in range(j + 1, n):
-            rhs[j] -= matrix[k, j] * rhs[k]
-    return smallest
-
-
-@njit(**OPTIONS)
 def forward_dynamics(parent, placement, screw, gravity, theta, drive_inertia, q, v, effort, a):
-    """q̈ (n, N) with (M(q) + drive_inertia) q̈ = effort − h(q, q̇), one sample after another; returns the smallest pivot.
+    """q̈ (n, N) with (M(q) + drive_inertia) q̈ = effort − h(q, q̇), one sample after another.
 
+    Returns the first joint for which the matrix has no positive pivot, and stops there; −1 if there is none.
     Each sample spends its lanes on the columns of M: lane k carries the unit acceleration of joint k. `effort` is the
     net effort (n, N) after friction and the other terms; `drive_inertia` (n, n) holds rotor inertias and couplings.
     """
     n, total = q.shape
     motion, wrench = np.empty((n + 1, WORKSPACE)), np.empty((n + 1, 6 * LANES))
     weightless, still, unit = np.zeros(3), np.zeros((n, n)), np.eye(n)
-    here, speed, bias, matrix = np.empty((n, n)), np.empty((n, 1)), np.empty((n, 1)), np.empty((n, n))
-    smallest = np.inf
+    here, speed, bias = np.empty((n, n)), np.empty((n, 1)), np.empty((n, 1))
+    matrices, rows = np.empty((1, n, n)), np.empty((1, n))
+    matrix = matrices[0]
     for s in range(total):
         for j in range(n):
             here[j] = q[j, s]
@@ -159,11 +135,16 @@ def forward_dynamics(parent, placement, screw, gravity, theta, drive_inertia, q,
         _torque(parent, screw, weightless, theta, still, unit, 0, n, motion, wrench, matrix)
         _torque(parent, screw, gravity, theta, speed, still, 0, 1, motion, wrench, bias)
         for j in range(n):
-            a[j, s] = effort[j, s] - bias[j, 0]
+            rows[0, j] = effort[j, s] - bias[j, 0]
             for k in range(n):
                 matrix[j, k] += drive_inertia[j, k]
-        smallest = min(smallest, solve_symmetric(matrix, a[:, s]))
-    return smallest
+        bad = factorise(matrices, 0, 0.0)
+        if bad >= 0:
+            return bad
+        substitute(matrices, 0, rows, 0)
+        for j in range(n):
+            a[j, s] = rows[0, j]
+    return -1
 
 
 # --- One sample at a time ---------------------------------------------------------------------------------------------
