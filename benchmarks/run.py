@@ -3,9 +3,11 @@
     regressor   6-axis standard regressor against a Python loop over Pinocchio, into the same memory, and in the stream
     tx40        log file to base parameters against FIGAROH 1.0.2's regressor + decimation + solve on the same samples
     p0          essential and standard parameters, consistency and 10-fold cross-validation of the TX40, after the pass
+    loops       regressors of looped robots, closure included, against that of an open 6-axis arm
+    online      a running log of a 6-axis robot, identified and watched chunk by chunk
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
-`make bench` runs all three and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
+`make bench` runs all and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from statistics import median
 
 import numpy as np
 from iv import bench_iv, iv_table
+from loops import bench_loops, loops_table
+from online import bench_online, online_table
 from simulation import bench_simulation, simulation_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -340,12 +344,16 @@ def _table(results: dict[str, dict]) -> str:
         lines += simulation_table(results["simulation"])
     if "iv" in results:
         lines += iv_table(results["iv"])
+    if "loops" in results:
+        lines += loops_table(results["loops"])
+    if "online" in results:
+        lines += online_table(results["online"])
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation", "iv"))
+    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation", "iv", "loops", "online"))
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -360,6 +368,8 @@ def main() -> None:
         "stream": lambda: bench_stream(chosen.samples),
         "simulation": bench_simulation,
         "iv": bench_iv,
+        "loops": lambda: bench_loops(timed),
+        "online": bench_online,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

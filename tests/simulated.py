@@ -16,8 +16,9 @@ from steelyard.excitation import random_fourier
 from steelyard.identification import Identification
 from steelyard.model import Model
 from steelyard.parameters import Array, inertial_vector
+from steelyard.pose import Pose
 from steelyard.recording import Recording
-from steelyard.robot import BASE, Drive, Joint, Limits, Link, Pose, Robot
+from steelyard.robot import BASE, Drive, Joint, Limits, Link, Robot
 from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, Motion, named_terms
 

@@ -16,8 +16,8 @@ from steelyard.identify import identify
 from steelyard.model import Model
 from steelyard.parameters import INERTIAL, inertial_vector
 from steelyard.payload import Payload
+from steelyard.pose import Pose
 from steelyard.problem import Problem
-from steelyard.robot import Pose
 
 COM, INERTIA = (
     np.array([0.04, -0.02, 0.09]),

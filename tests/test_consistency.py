@@ -37,8 +37,9 @@ from steelyard.identification import Identification
 from steelyard.model import Model
 from steelyard.parameters import INERTIAL, Array, inertial_vector, transformed_inertia
 from steelyard.payload import Payload
+from steelyard.pose import Pose
 from steelyard.results import document, text
-from steelyard.robot import BASE, Joint, Link, Pose, Robot
+from steelyard.robot import BASE, Joint, Link, Robot
 from steelyard.scores import Score
 from steelyard.terms import named_terms
 from trees import random_inertia, random_pose, random_tree, rigid_model

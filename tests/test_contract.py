@@ -144,7 +144,7 @@ def test_recovers_the_truth_without_noise(estimator: Estimator, kind: str, filte
 
 def unbiased(estimator: Estimator) -> None:
     """Skip for estimators that trade bias for variance on purpose: a prior pulls, a cancelled parameter is zero."""
-    if estimator.name not in ("ls", "wls", "huber", "gains", "tls-mixed"):
+    if estimator.name not in ("ls", "wls", "rls", "huber", "gains", "tls-mixed"):
         pytest.skip(f"{estimator.name} is biased on purpose; its own tests say by how much")
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from steelyard.errors import DataError
 from steelyard.excitation import limits_of, random_fourier, random_points
-from steelyard.robot import Joint, JointKind, Limits, Link, Pose, Robot
+from steelyard.pose import Pose
+from steelyard.robot import Joint, JointKind, Limits, Link, Robot
 from steelyard.trajectory import Chain, Fourier, Quintic, Trajectory, TrapezoidalAcceleration, chain, dwell
 
 POINTS = np.array([[0.0, 1.0, -0.5, -0.5], [0.2, 0.1, 0.1, 1.2], [0.0, -2.0, 0.01, 0.0]])

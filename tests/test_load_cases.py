@@ -20,9 +20,10 @@ from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import INERTIAL, Array, inertial_vector, transformed_inertia
 from steelyard.payload import Payload
+from steelyard.pose import Pose
 from steelyard.prediction import predict
 from steelyard.problem import Problem
-from steelyard.robot import Pose, Robot
+from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.terms import named_terms
 from steelyard.validation import cross_validate, validate

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p1 import corrected_g, printed_g
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.errors import EstimationError
 from steelyard.estimators import WLS, Essential
@@ -397,6 +398,40 @@ def test_planar2r_is_the_papers_test_vector() -> None:
     assert p1_parameters(model, nominal, 1.0, 1.0) == pytest.approx((22.0, 5.0, 3.0, 0.1), abs=1e-12)
     state = random_state(np.random.default_rng(1), model.robot, 50)
     assert np.abs(model.torque(*state, nominal) - p1_torque(22.0, 5.0, 3.0, 0.1, *state)).max() < 1e-10
+
+
+# What the paper prints, and what holds.
+P1_MISPRINTS = {
+    "(9) the fourth of the inertias is named Ixy again": "it is Iyy",
+    "(15) the left side is q*": "it is its second derivative",
+    "(18) P = Q P̂": "holds where the motion satisfies (14) and (16) with the same u",
+    "(23) + in PRX": "it is −, with the measured acceleration",
+    "(26) C122 = C211": "C122 = −C211, and C112 = 2 C122, which is not given",
+    "(27) p4 = L1 my2 + L1 L2 m2": "p4 = L1 mx2 + L1 L2 m2 = p3: four parameters, not five",
+    "G, column 4 = [s2 v1²; −s2 v2²]": "[−s2 v2²; s2 v1²]",
+}
+
+
+def test_planar_regressor_is_the_corrected_one_and_not_the_printed_one() -> None:
+    """Columns of (27) from the model's own: W χ = G P for every χ, so W = G ∂P/∂χ."""
+    assert len(P1_MISPRINTS) == 7
+    model = model_of("planar2r")
+    state = random_state(np.random.default_rng(2), model.robot, 100)
+    w = model.regressor(*state)
+    units = np.eye(len(model.layout))
+    p = np.array([p1_parameters(model, one, 1.0, 1.0) for one in units]).T
+    five = p[[0, 1, 2, 2, 3]]  # p4 = p3
+    printed = five.copy()
+    printed[3] = p[3] + np.array([one[model.layout.index("link2.M")] for one in units])  # p4 of (27)
+    right = np.einsum("jps,pc->jcs", corrected_g(*state), five)
+    assert np.abs(w - right).max() < 1e-10
+    nominal = model.layout.nominal
+    assert nominal is not None
+    for g, parameters in ((printed_g(*state), five), (corrected_g(*state), printed), (printed_g(*state), printed)):
+        wrong = np.einsum("jps,pc->jcs", g, parameters)
+        assert np.abs(w - wrong).max() > 1.0
+        torque = np.einsum("jcs,c->js", wrong, nominal)
+        assert np.abs(torque - model.torque(*state, nominal)).max() > 1.0
 
 
 def test_planar2r_regroupings() -> None:

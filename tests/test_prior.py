@@ -12,6 +12,7 @@ from scipy.integrate import quad
 
 from conftest import shared_data
 from simulated import arm, model_of, motion_of, samples_of, truth_of
+from steelyard.balancers import GasCompensator
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.errors import EstimationError, ModelError, RobotError
 from steelyard.estimators import MAP, WLS, named_estimator
@@ -27,7 +28,7 @@ from steelyard.observe import observe
 from steelyard.parameters import INERTIAL, Array
 from steelyard.prior import Prior, Widths, column_widths, nominal_prior, with_friction
 from steelyard.problem import Problem
-from steelyard.robot import GasCompensator, Robot
+from steelyard.robot import Robot
 from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, PowerLaw, named_terms
 from steelyard.terms.compensator import compensator_torque

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from simulated import arm, forked, slider
+from steelyard.balancers import CrankSpring, JointSpring
 from steelyard.controllers import PD, PID, Cascade, ComputedTorque, Controller, controller_from
 from steelyard.errors import ModelError, ProjectError, SimulationError
 from steelyard.excitation import random_fourier
@@ -25,7 +26,7 @@ from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.payload import Payload
 from steelyard.plant import Plant
-from steelyard.robot import CrankSpring, JointSpring, Robot
+from steelyard.robot import Robot
 from steelyard.samples import Piece
 from steelyard.simulate import Loop, Reference, Simulated, simulate
 from steelyard.terms import (
@@ -77,7 +78,9 @@ def inverse(plant: Plant, q: Array, v: Array, a: Array) -> Array:
     """The kernels' inverse dynamics, (n, N)."""
     tau = np.empty_like(q.T)
     states, speeds, accelerations = (np.ascontiguousarray(x.T) for x in (q, v, a))
-    plant_kernel.torques(plant.dynamics, states, speeds, accelerations, tau)
+    space = plant_kernel.space_of(plant.dynamics)
+    code, _ = plant_kernel.torques(plant.dynamics, space, states, speeds, accelerations, plant.postures(q), tau)
+    assert code == 0
     return tau.T
 
 
@@ -692,5 +695,5 @@ def test_plants_controllers_and_references_that_do_not_fit() -> None:
         simulate(plant, free(2), reference, 0.0)
     with pytest.raises(SimulationError, match="Computed torque works on joint coordinates"):
         simulate(plant, ComputedTorque.tuned(plant), reference, 100.0, Loop(side="motor"))
-    with pytest.raises(SimulationError, match="The controller's model 'arm' has 3 joints, not 2"):
+    with pytest.raises(SimulationError, match="The controller's model 'arm' has 3 axes, not 2"):
         simulate(plant, ComputedTorque.tuned(plant_of(arm(3))), reference, 100.0)

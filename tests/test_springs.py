@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.balancers import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring, TensionSpring
 from steelyard.base_parameters import base_parameters
 from steelyard.checks import check
 from steelyard.checks.springs import spring_findings
@@ -29,21 +30,10 @@ from steelyard.formats.tables import read_table
 from steelyard.identify import identify
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.pose import Pose
 from steelyard.problem import Problem
 from steelyard.project import read_project
-from steelyard.robot import (
-    Anchor,
-    ConstantForceSpring,
-    CrankSpring,
-    JointSpring,
-    Limits,
-    Lump,
-    Pose,
-    Robot,
-    Spring,
-    TensionSpring,
-    lumped,
-)
+from steelyard.robot import Limits, Lump, Robot, lumped
 from steelyard.samples import Samples
 from steelyard.terms import DEFAULT_TERMS, Motion, Springs, named_term, named_terms, plain_terms
 from steelyard.terms.compensator import compensator_torque
@@ -135,7 +125,7 @@ def test_every_column_is_the_derivative_of_its_energy(seed: int, joints: int) ->
         for name in above:
             slope = (above[name] - below[name]) / (2 * h)
             assert w[j, model.layout.index(name)] == pytest.approx(slope, rel=1e-6, abs=1e-6), name
-    assert sum(c.kind == "term" for c in model.layout.columns) == len(energies(robot, q))
+    assert sum(c.kind == "spring" for c in model.layout.columns) == len(energies(robot, q))
 
 
 @given(seeds)

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from steelyard.loops import FRAME, POINT, FrameLoop
 from steelyard.model import Model
 from steelyard.parameters import Array, inertial_vector, transformed_inertia
-from steelyard.robot import BASE, Drive, Joint, JointKind, Link, Pose, Robot
+from steelyard.pose import Pose
+from steelyard.robot import BASE, Drive, Joint, JointKind, Link, Robot
 from steelyard.terms import Rotor
 
 KINDS: tuple[JointKind, ...] = ("revolute", "continuous", "prismatic")
@@ -194,7 +196,7 @@ class Pinocchio:
 
         self.pin, self.model, self.order = pin, pin.Model(), depth_first(robot)
         self.model.gravity.linear = robot.gravity
-        number = {BASE: 0}
+        self.number = number = {BASE: 0}
         for i in self.order:
             joint, link = robot.joints[i], robot.links[i]
             before = Pose() if joint.parent == BASE else Pose(position=-robot.joints[joint.parent].point)
@@ -203,6 +205,8 @@ class Pinocchio:
             number[i] = self.model.addJoint(
                 number[joint.parent], kind(joint.axis), pin.SE3(place.rotation, place.position), joint.name
             )
+            if link.virtual:
+                continue
             assert link.inertia is not None
             xx, xy, xz, yy, yz, zz, mx, my, mz, m = transformed_inertia(link.inertia, np.eye(3), -joint.point)
             body = pin.Inertia.FromDynamicParameters(np.array([m, mx, my, mz, xx, xy, yy, xz, yz, zz]))
@@ -254,33 +258,68 @@ class Mujoco:
 
 
 def mjcf_text(robot: Robot) -> str:
-    """MJCF of a robot with nominal inertias; every number is printed so that it reads back exactly."""
+    """MJCF of a robot with nominal inertias; every number is printed so that it reads back exactly.
 
-    def numbers(values: Any) -> str:
-        return " ".join(repr(float(x)) for x in values)
+    The coordinates of a free body become joints of one body, for MuJoCo wants mass in every body that moves. Loops are
+    cut: their frames are sites, and points and whole frames are equalities too, whose Jacobian MuJoCo then gives.
+    """
+    sites: dict[str, str] = {robot.base: ""} | {link.name: "" for link in robot.links}
+    equalities = ""
+    for loop in robot.loops:
+        if not isinstance(loop, FrameLoop):
+            continue
+        for end, mark in zip(loop.ends, "AB", strict=True):
+            sites[end.link] += f'<site name="{loop.name}.{mark}" {_mjcf_pose(end.pose)}/>'
+        kind = {POINT: "connect", FRAME: "weld"}.get(loop.components)
+        equalities += f'<{kind} site1="{loop.name}.A" site2="{loop.name}.B"/>' if kind else ""
 
-    def body(i: int) -> str:
-        joint, vector = robot.joints[i], robot.links[i].inertia
+    def body(first: int) -> str:
+        joint = robot.joints[first]
+        at, i, coordinates = _mjcf_pose(joint.pose), first, _mjcf_joint(joint)
+        while robot.links[i].virtual:
+            (i,) = (k for k, parent in enumerate(robot.parents) if parent == i)
+            joint = robot.joints[i]
+            assert np.array_equal(joint.pose.rotation, np.eye(3))
+            assert not joint.pose.position.any()
+            coordinates += _mjcf_joint(joint)
+        vector = robot.links[i].inertia
         assert vector is not None
         com = vector[6:9] / vector[9]
         xx, xy, xz, yy, yz, zz = transformed_inertia(vector, np.eye(3), -com)[:6]
-        x, y, z, w = Rotation.from_matrix(joint.pose.rotation).as_quat()
-        kind = "slide" if joint.is_prismatic else "hinge"
         inside = "".join(body(k) for k, parent in enumerate(robot.parents) if parent == i)
         return (
-            f'<body name="{robot.links[i].name}" pos="{numbers(joint.pose.position)}" quat="{numbers([w, x, y, z])}">'
-            f'<inertial pos="{numbers(com)}" mass="{float(vector[9])!r}" '
-            f'fullinertia="{numbers([xx, yy, zz, xy, xz, yz])}"/>'
-            f'<joint name="{joint.name}" type="{kind}" axis="{numbers(joint.axis)}" pos="{numbers(joint.point)}" '
-            f'armature="{float(rotors(robot)[i])!r}" damping="0" stiffness="0" frictionloss="0"/>{inside}</body>'
+            f'<body name="{robot.links[i].name}" {at}>'
+            f'<inertial pos="{_mjcf_numbers(com)}" mass="{float(vector[9])!r}" '
+            f'fullinertia="{_mjcf_numbers([xx, yy, zz, xy, xz, yz])}"/>'
+            f"{coordinates}{sites[robot.links[i].name]}{inside}</body>"
         )
 
     bodies = "".join(body(i) for i, parent in enumerate(robot.parents) if parent == BASE)
+    constraint = "" if equalities else 'constraint="disable" '
     return (
         '<mujoco><compiler angle="radian" inertiafromgeom="false" balanceinertia="false" boundmass="0" '
         'boundinertia="0"/>'
-        f'<option gravity="{numbers(robot.gravity)}"><flag constraint="disable" contact="disable"/></option>'
-        f"<worldbody>{bodies}</worldbody></mujoco>"
+        f'<option gravity="{_mjcf_numbers(robot.gravity)}" jacobian="dense">'
+        f'<flag {constraint}contact="disable"/></option>'
+        f"<worldbody>{sites[robot.base]}{bodies}</worldbody><equality>{equalities}</equality></mujoco>"
+    )
+
+
+def _mjcf_numbers(values: Any) -> str:
+    return " ".join(repr(float(x)) for x in values)
+
+
+def _mjcf_pose(pose: Pose) -> str:
+    x, y, z, w = Rotation.from_matrix(pose.rotation).as_quat()
+    return f'pos="{_mjcf_numbers(pose.position)}" quat="{_mjcf_numbers([w, x, y, z])}"'
+
+
+def _mjcf_joint(joint: Joint) -> str:
+    kind = "slide" if joint.is_prismatic else "hinge"
+    return (
+        f'<joint name="{joint.name}" type="{kind}" axis="{_mjcf_numbers(joint.axis)}" '
+        f'pos="{_mjcf_numbers(joint.point)}" armature="{float(joint.drive.rotor or 0.0)!r}" '
+        'damping="0" stiffness="0" frictionloss="0"/>'
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.causal import Chunk
 from steelyard.channels import ChannelMap, Signal
 from steelyard.controllers import PD, PID, Cascade, ComputedTorque
 from steelyard.delays import Delays, estimate_delays
 from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, MAP, TLS, WLS, Essential, Gains, Huber, Ridge, TLSMixed
+from steelyard.estimators import LS, MAP, RLS, TLS, WLS, Essential, Gains, Huber, Ridge, TLSMixed
 from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.experiment import Experiment
 from steelyard.findings import Finding
@@ -19,6 +20,7 @@ from steelyard.information import Information
 from steelyard.load import with_load
 from steelyard.model import Model
 from steelyard.observe import observe
+from steelyard.online import Online, Watch
 from steelyard.parameters import Column
 from steelyard.payload import Payload
 from steelyard.plant import Plant
@@ -63,6 +65,7 @@ __all__ = [
     "MAP",
     "PD",
     "PID",
+    "RLS",
     "TLS",
     "WLS",
     "AsymmetricCoulomb",
@@ -70,6 +73,7 @@ __all__ = [
     "BaseParameters",
     "Cascade",
     "ChannelMap",
+    "Chunk",
     "Column",
     "Comparison",
     "Compensator",
@@ -95,6 +99,7 @@ __all__ = [
     "Motion",
     "Offset",
     "OnJoints",
+    "Online",
     "Payload",
     "PayloadResult",
     "Plant",
@@ -120,6 +125,7 @@ __all__ = [
     "TrapezoidalAcceleration",
     "Validation",
     "Viscous",
+    "Watch",
     "base_parameters",
     "builtin_robots",
     "compare",

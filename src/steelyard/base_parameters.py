@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard.errors import ModelError
 from steelyard.model import Model
-from steelyard.parameters import Array, Layout
+from steelyard.parameters import INERTIAL, Array, Layout
 from steelyard.threads import single_threaded
 
 STRUCTURAL_TOLERANCE = 1e-8
@@ -121,13 +121,41 @@ def _expression(group: dict[str, float]) -> str:
     return " ".join(parts).removeprefix("+ ")
 
 
+def elimination_order(model: Model) -> list[int]:
+    """Columns in the order in which they are judged: an earlier one is kept rather than a later one.
+
+    Of legs that are alike, the same parameter of all legs stands together, after what belongs to no leg, so that what
+    is kept of one leg is kept of all (P3 eq. 23): [W_platform  W_χ1,legs  W_χ2,legs …]. Payloads come last.
+    """
+    columns, robot = model.layout.columns, model.robot
+    place = {
+        owner: (step, leg)
+        for leg, joints in enumerate(robot.legs)
+        for step, joint in enumerate(joints)
+        for owner in (joint, robot.links[robot.joint_index(joint)].name)
+    }
+    symbols = list(dict.fromkeys((*INERTIAL, *(column.symbol for column in columns))))
+
+    def key(k: int) -> tuple[int, ...]:
+        column = columns[k]
+        if column.kind == "payload":
+            return (2, k)
+        if column.owner not in place:
+            return (0, k)
+        step, leg = place[column.owner]
+        return (1, step, symbols.index(column.symbol), leg)
+
+    return sorted(range(len(columns)), key=key)
+
+
 @single_threaded
 def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
     """Structural base parameters from random states within the limits.
 
     Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
     columns by symbol (`off`) or by full name (`joint3.Fc`); what is known beforehand is left out too. With payloads the
-    states are those of robots with and without them, whose links are the same (P2 eq. 10).
+    states are those of robots with and without them, whose links are the same (P2 eq. 10). Columns are taken in the
+    layout's order, those of legs that are alike parameter by parameter (`elimination_order`).
     """
     layout = model.layout
     left_out = {k for k, c in enumerate(layout.columns) if c.known or c.symbol in without or c.name in without}
@@ -137,7 +165,7 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
         raise ModelError(f"The geometry or gravity of '{model.robot.name}' overflows: check its lengths and units.")
     silent = np.logical_not(model.nonzero.any(axis=0))
     zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
-    live = [int(k) for k in np.flatnonzero(~silent) if k not in left_out]
+    live = [k for k in elimination_order(model) if not silent[k] and k not in left_out]
     result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
     kept = [live[k] for k in result.kept]
     if not kept:
@@ -149,13 +177,14 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
         size, scale = np.linalg.norm(stacked[:, dropped], axis=0), np.linalg.norm(stacked[:, kept], axis=0)
         share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped] / size, rcond=None)[0]
         # rounding, and whatever it put on columns that come after the dropped one
-        share[(np.abs(share) < 1e-10) | np.greater.outer(kept, dropped)] = 0.0
+        share[(np.abs(share) < 1e-10) | np.greater.outer(result.kept, result.dropped)] = 0.0
         mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
+    listed = np.argsort(kept)
     return BaseParameters(
         layout,
         tuple(zero),
-        tuple(kept),
-        mapping,
+        tuple(kept[k] for k in listed),
+        mapping[listed],
         result.smallest_kept,
         result.largest_dropped,
     )

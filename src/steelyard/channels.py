@@ -213,7 +213,7 @@ def _drives(effort: Signal, robot: Robot) -> Drives:
         stated = np.ones(robot.dof) if gain is None else _values("effort", "gain", gain, robot)
     units = _spread("effort", "unit", effort.unit, robot)
     # a motor turns, whatever it moves
-    efforts = ("N" if joint.is_prismatic and not at_motor else "N.m" for joint in robot.joints)
+    efforts = ("N" if joint.is_prismatic and not at_motor else "N.m" for joint in robot.axes)
     return Drives(
         tuple(units),
         None if stated is None else tuple(stated.tolist()),
@@ -236,18 +236,18 @@ def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
     """One value a joint from a scalar, a list in joint order or a table by joint name."""
     if isinstance(value, Mapping):
         for name in value:
-            if name not in robot.joint_names:
-                raise DataError(f"Channel '{label}', {what}: " + choices("joint", name, robot.joint_names))
-        missing = [name for name in robot.joint_names if name not in value]
+            if name not in robot.axis_names:
+                raise DataError(f"Channel '{label}', {what}: " + choices("joint", name, robot.axis_names))
+        missing = [name for name in robot.axis_names if name not in value]
         if missing:
             raise DataError(f"Channel '{label}': {what} is missing for joint {', '.join(missing)}.")
-        return [value[name] for name in robot.joint_names]
+        return [value[name] for name in robot.axis_names]
     if isinstance(value, str) or not isinstance(value, Sequence):
         return [cast(T, value)] * robot.dof
     if len(value) != robot.dof:
         raise DataError(
             f"Channel '{label}': {what} lists {len(value)} entries for the {robot.dof} joints of '{robot.name}' "
-            f"({', '.join(robot.joint_names)})."
+            f"({', '.join(robot.axis_names)})."
         )
     return list(value)
 
@@ -270,7 +270,7 @@ def _columns(label: str, signal: Signal, robot: Robot) -> tuple[str, ...]:
 def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Array:
     """Factor to SI for every joint; a unit that does not fit the joint's kind is an error, not a guess."""
     factors = []
-    for joint, unit in zip(robot.joints, _spread(label, "unit", signal.unit, robot), strict=True):
+    for joint, unit in zip(robot.axes, _spread(label, "unit", signal.unit, robot), strict=True):
         if unit not in units:
             raise DataError(f"Channel '{label}': " + choices("unit", unit, units))
         kind, factor = units[unit]

@@ -320,7 +320,7 @@ def robot_bodies(robot: Robot) -> tuple[dict[str, Array], tuple[str, ...]]:
     """
     bodies: dict[str, Array] = {}
     unknown: list[str] = []
-    for link in robot.links:
+    for link in (robot.links[i] for i in robot.bodies):
         if link.inertia is None:
             unknown.append(link.name)
             continue
@@ -350,13 +350,10 @@ def mass_matrix_floor(
     Ia ≥ 0 are the proof.
     """
     rng = np.random.default_rng(0) if rng is None else rng
-    reach = np.array([1.0 if joint.is_prismatic else np.pi for joint in model.robot.joints])
-    lower, upper = np.array([(joint.limits.lower, joint.limits.upper) for joint in model.robot.joints]).T
-    low, high = np.where(np.isfinite(lower), lower, -reach), np.where(np.isfinite(upper), upper, reach)
-    q = rng.uniform(low[:, None], high[:, None], (model.robot.dof, count))
+    q = model.random_positions(rng, count)
     smallest = np.linalg.eigvalsh(model.mass_matrix(q, theta).transpose(2, 0, 1))[:, 0]
     worst = int(np.argmin(smallest))
-    return MassMatrixFloor(float(smallest[worst]), tuple(q[:, worst].tolist()), count)
+    return MassMatrixFloor(float(smallest[worst]), tuple(q[:, worst].tolist()), q.shape[1])
 
 
 # --- Findings ---------------------------------------------------------------------------------------------------------

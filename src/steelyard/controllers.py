@@ -262,7 +262,7 @@ def controller_from(
 
 def _listed(plant: Plant, kind: str, key: str, value: Any) -> Any:
     """A table by joint name as a list in joint order."""
-    names = plant.robot.joint_names
+    names = plant.robot.axis_names
     if isinstance(value, Mapping):
         for name in value:
             if name not in names:

@@ -13,6 +13,8 @@ from scipy.signal import lfilter
 
 from steelyard.base_parameters import base_parameters
 from steelyard.channels import ChannelMap, Signal
+from steelyard.control_demo import ROBOT as ORTHOGLIDE
+from steelyard.control_demo import Controlled, controlled
 from steelyard.controllers import Cascade
 from steelyard.errors import EstimationError, OutputError, SimulationError
 from steelyard.estimators import DIDIM, IV, WLS
@@ -37,7 +39,10 @@ from steelyard.terms import DEFAULT_TERMS, Springs, named_terms
 
 RATE_HZ = 1000.0
 DURATION_S = 20.0
-ENCODER_STEP = 2e-5
+# One step of an encoder: of a joint that turns [rad], of one that slides [m].
+ENCODER_STEP, SCALE_STEP = 2e-5, 1e-6
+# Harmonics of 0.1 Hz. The strokes of parallel robots are short: slow motion would hardly show their inertias.
+HARMONICS, HARMONICS_LOOPED = 5, 20
 # Under a controller: sign(v) is smooth over this speed [rad/s | m/s], and the run is shorter.
 SIGN_WIDTH = 0.2
 LOOP_S = 10.0
@@ -54,7 +59,8 @@ class Demo:
     """A finished tour: the run, the true base parameters, and how many the 95 % intervals contain.
 
     `loop` holds least squares, IV and DIDIM of a second run, under a controller whose gains and reference are known
-    (P4 Table I); it is empty where the robot cannot be simulated, and `loop_lost` says why.
+    (P4 Table I); it is empty where the robot cannot be simulated, and `loop_lost` says why. `control` compares control
+    laws with models identified from currents (P3 Table 4), for the robot of that paper.
     """
 
     run: RunResult
@@ -63,6 +69,7 @@ class Demo:
     project: Path
     loop: tuple[Identification, ...] = ()
     loop_lost: str = ""
+    control: Controlled | None = None
 
 
 def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None = None) -> Demo:
@@ -87,6 +94,8 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
     finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    if robot_name == ORTHOGLIDE:
+        finished = replace(finished, control=controlled(robot, seed, progress))
     try:
         return replace(finished, loop=_under_control(robot, names, model.robot, truth, rng, progress))
     except (SimulationError, EstimationError) as error:
@@ -139,10 +148,10 @@ def _under_control(
     motion = random_fourier(furnished, 5, 2.0 / LOOP_S, LOOP_S, rng)
     reference = Reference(*motion.at(np.arange(int(LOOP_S * RATE_HZ)) / RATE_HZ))
     made = simulate(plant, controller, reference, RATE_HZ, progress=progress)
-    joints = robot.joint_names
-    columns = {f"q_{joint}": x for joint, x in zip(joints, _rounded(made.q), strict=True)}
+    joints = robot.axis_names
+    columns = {f"q_{joint}": x for joint, x in zip(joints, _rounded(made.q, robot), strict=True)}
     columns |= {f"tau_{joint}": x for joint, x in zip(joints, _noisy(made.tau, rng), strict=True)}
-    units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.joints]
+    units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.axes]
     q, effort = (
         Signal(
             {joint: f"{symbol}_{joint}" for joint in joints},
@@ -167,26 +176,28 @@ def _noisy(tau: Array, rng: np.random.Generator) -> Array:
     return tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
 
 
-def _rounded(q: Array) -> Array:
-    return np.round(q / ENCODER_STEP) * ENCODER_STEP
+def _rounded(q: Array, robot: Robot) -> Array:
+    step = np.array([[SCALE_STEP if joint.is_prismatic else ENCODER_STEP] for joint in robot.axes])
+    return np.round(q / step) * step
 
 
 def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     """A CSV log of one random motion: t, positions, torques."""
-    motion = random_fourier(model.robot, 5, 0.1, DURATION_S, rng)
+    harmonics = HARMONICS_LOOPED if model.robot.loops else HARMONICS
+    motion = random_fourier(model.robot, harmonics, 0.1, DURATION_S, rng)
     t = np.arange(int(DURATION_S * RATE_HZ)) / RATE_HZ
     q, v, a = motion.at(t)
     tau = _noisy(model.torque(q, v, a, truth), rng)
     header = ",".join(["t", *_columns("q", model.robot), *_columns("tau", model.robot)])
-    rows = np.column_stack([t, _rounded(q).T, tau.T])
+    rows = np.column_stack([t, _rounded(q, model.robot).T, tau.T])
     lines = (f"{row[0]:.3f}," + ",".join(f"{x:.6g}" for x in row[1:]) for row in rows)
     return header + "\n" + "\n".join(lines) + "\n"
 
 
 def _columns(prefix: str, robot: Robot) -> list[str]:
     """Column names after the joints, or their numbers where a name would need quoting."""
-    plain = all(re.fullmatch(r"[\w.-]+", name) for name in robot.joint_names)
-    return [f"{prefix}_{name if plain else k + 1}" for k, name in enumerate(robot.joint_names)]
+    plain = all(re.fullmatch(r"[\w.-]+", name) for name in robot.axis_names)
+    return [f"{prefix}_{name if plain else k + 1}" for k, name in enumerate(robot.axis_names)]
 
 
 def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]) -> str:
@@ -194,7 +205,7 @@ def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]
         return "[" + ", ".join(f'"{name}"' for name in _columns(prefix, robot)) + "]"
 
     def units(rotary: str, linear: str) -> str:
-        kinds = [linear if joint.is_prismatic else rotary for joint in robot.joints]
+        kinds = [linear if joint.is_prismatic else rotary for joint in robot.axes]
         return f'"{rotary}"' if linear not in kinds else "[" + ", ".join(f'"{kind}"' for kind in kinds) + "]"
 
     source = robot_name if robot_name in builtin_robots() else os.path.relpath(robot_name, folder)

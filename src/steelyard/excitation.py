@@ -22,7 +22,7 @@ def limits_of(trajectory: Trajectory, robot: Robot) -> tuple[Finding, ...]:
     if trajectory.dof != robot.dof:
         raise DataError(f"The trajectory moves {trajectory.dof} joints; robot '{robot.name}' has {robot.dof}.")
     seen, found = trajectory.extremes(), []
-    for i, joint in enumerate(robot.joints):
+    for i, joint in enumerate(robot.axes):
         limits, unit = joint.limits, "m" if joint.is_prismatic else "rad"
         for what, value, limit, beyond, unit_ in (
             ("position", seen.lower[i], limits.lower, limits.lower - seen.lower[i], unit),
@@ -77,7 +77,7 @@ def _room(robot: Robot, margin: float) -> Motion:
     """Middle, half range and speed (n,) that a random motion may use."""
     if not 0.0 <= margin < 0.5:
         raise DataError(f"The margin is a share of the range at each end, from 0 to below 0.5, not {margin}.")
-    lower, upper, speed = np.transpose([_joint_room(joint) for joint in robot.joints])
+    lower, upper, speed = np.transpose([_joint_room(joint) for joint in robot.axes])
     return (lower + upper) / 2, (upper - lower) * (0.5 - margin), speed * (1.0 - margin)
 
 

@@ -15,6 +15,7 @@ from steelyard.estimators.estimator import Hanging
 from steelyard.findings import Finding
 from steelyard.parameters import Array
 from steelyard.scores import Score
+from steelyard.symmetry import LegComparison
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Identification:
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
     parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value.
     `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`). `gains` are
-    the drive gains where they were identified too.
+    the drive gains where they were identified too; `legs` compares legs of a parallel robot that are declared alike.
     """
 
     robot: str
@@ -119,6 +120,7 @@ class Identification:
     standard_rule: str = ""
     carried: Array | None = None
     gains: DriveGains | None = None
+    legs: tuple[LegComparison, ...] = ()
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -18,6 +18,7 @@ from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.information import Information
+from steelyard.loop_findings import loop_findings
 from steelyard.observe import Progress, observe
 from steelyard.parameters import Array
 from steelyard.prior import Widths, column_widths
@@ -25,6 +26,7 @@ from steelyard.problem import Problem, overlap
 from steelyard.scale import with_load_to_scale
 from steelyard.scores import score
 from steelyard.standard import closest, closest_on_essential, minimum_norm
+from steelyard.symmetry import compare_legs, leg_findings
 from steelyard.threads import single_threaded
 
 # A fit that leaves more than this of the effort has the wrong robot, units or loads.
@@ -65,6 +67,7 @@ def identify(
         same = replace(held_out, model=problem.model, delay=problem.delay, motor_rows=problem.motor_rows)
         other = in_torques(observe(same, progress=progress), estimate)
     standard, rule = _standard(base, estimate, torques)
+    legs = compare_legs(base, problem.model.robot, estimate.value, estimate.covariance, estimate.clusters)
     result = Identification(
         robot=problem.model.robot.name,
         estimator=estimator.name,
@@ -89,7 +92,12 @@ def identify(
         standard_rule=rule,
         carried=problem.model.carried,
         gains=_gains(problem, estimate),
-        findings=problem.findings + _empty_runs(problem, information) + estimate.findings,
+        legs=legs,
+        findings=problem.findings
+        + tuple(loop_findings(problem.model, problem.runs))
+        + _empty_runs(problem, information)
+        + estimate.findings
+        + leg_findings(legs),
         versions=_versions(),
     )
     return _with_doubts(result)
@@ -100,7 +108,7 @@ def _gains(problem: Problem, estimate: Estimate) -> DriveGains | None:
     if found is None:
         return None
     return DriveGains(
-        problem.model.robot.joint_names,
+        problem.model.robot.axis_names,
         found.factor,
         problem.drives,
         found.covariance,

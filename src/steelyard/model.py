@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import ModelError, choices
-from steelyard.kernels import dynamics
-from steelyard.kernels.regressor import regressor as regressor_kernel
+from steelyard.looped import Looped
+from steelyard.open_chain import Filling, OpenChain
 from steelyard.parameters import Array, Column, Layout, inertial_columns
 from steelyard.payload import UNLOADED, Payload
 from steelyard.robot import Robot
 from steelyard.terms import LOAD, PAST, TIME, Motion, Term, uses
-from steelyard.terms.compensator import compensator_torque
-from steelyard.terms.springs import nominal_spring_torque
 
 # Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
 # are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
@@ -41,11 +39,14 @@ class Model:
     τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the
     last axis everywhere: q, v, a and τ are (n, N), consecutive samples where a term has a memory.
 
-    `carried` (n, 10) are the inertial parameters behind τ_rigid of load friction; None takes the robot's nominal ones.
+    `carried` (bodies, 10) are the inertial parameters behind τ_rigid of load friction; None takes the nominal ones.
 
     A payload adds ten columns after the robot's. It moves with its link, so in the runs that carry it its columns are
     those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. Where a `load` is
     asked for, it is the load case of the run, "none" without a payload.
+
+    A robot with loops has the columns of its tree and one row an axis (`Looped`). Samples at which its loops cannot be
+    closed are NaN in every answer, and `fill` tells which they are.
     """
 
     robot: Robot
@@ -64,18 +65,44 @@ class Model:
         places = [
             (term.name, *place)
             for term in self.terms
-            for place in {(e.row, e.column.name) for e in term.entries(self.robot)}
+            for place in {(e.row, e.column.name) for e in term.entries(self.robot.tree)}
         ]
         if len(set(places)) != len(places):
             raise ModelError(f"A term is listed twice: {', '.join(names)}.")
-        if self.carried is not None and self.carried.shape != (self.robot.dof, 10):
-            raise ModelError(f"carried must be ({self.robot.dof}, 10), one row a link, not {self.carried.shape}.")
+        bodies = len(self.robot.bodies)
+        if self.carried is not None and self.carried.shape != (bodies, 10):
+            raise ModelError(f"carried must be ({bodies}, 10), one row a link, not {self.carried.shape}.")
 
     def _on_a_link(self, payload: Payload) -> Payload:
-        names = [link.name for link in self.robot.links]
+        names = [self.robot.links[i].name for i in self.robot.bodies]
         if payload.link and payload.link not in names:
             raise ModelError(f"Payload '{payload.name}': " + choices("link", payload.link, names))
         return payload if payload.link else replace(payload, link=names[-1])
+
+    @cached_property
+    def tree(self) -> Model:
+        """The model of the robot with its loops cut; itself where it has none."""
+        return replace(self, robot=self.robot.tree) if self.robot.loops else self
+
+    @cached_property
+    def looped(self) -> Looped | None:
+        """The projection onto the axes of a robot with loops; None where every joint is an axis."""
+        return Looped(self.robot, OpenChain(self.tree)) if self.robot.loops else None
+
+    @cached_property
+    def _dynamics(self) -> OpenChain | Looped:
+        return self.looped or OpenChain(self)
+
+    @cached_property
+    def fillings(self) -> tuple[Filling, ...]:
+        """The terms with the places of the tree that they fill."""
+        bare = {joint.name for joint in self.robot.joints if joint.bare}
+        out = []
+        for term in self.terms:
+            entries = term.entries(self.robot.tree)
+            kept = [k for k, entry in enumerate(entries) if entry.column.owner not in bare]
+            out.append(Filling(term, tuple(entries[k] for k in kept), None if len(kept) == len(entries) else kept))
+        return tuple(out)
 
     @cached_property
     def layout(self) -> Layout:
@@ -84,12 +111,12 @@ class Model:
         Terms that belong to no joint follow, payloads come last.
         """
         offered: dict[str, Column] = {}
-        for term in self.terms:
-            for entry in term.entries(self.robot):
+        for filling in self.fillings:
+            for entry in filling.entries:
                 offered.setdefault(entry.column.name, entry.column)
         columns: list[Column] = []
         for link, joint in zip(self.robot.links, self.robot.joints, strict=True):
-            columns += inertial_columns(link.name, link.inertia)
+            columns += () if link.virtual else inertial_columns(link.name, link.inertia)
             columns += [c for c in offered.values() if c.owner == joint.name]
         columns += [c for c in offered.values() if c.owner not in self.robot.joint_names]
         columns += [c for payload in self.payloads for c in payload.columns]
@@ -103,7 +130,7 @@ class Model:
     @cached_property
     def loads(self) -> dict[str, tuple[Payload, NDArray[np.int64], NDArray[np.int64]]]:
         """By load case: the payload, its ten columns, and the ten columns of the link that carries it."""
-        links = {link.name: index for link, index in zip(self.robot.links, self.inertial_index, strict=True)}
+        links = {self.robot.links[i].name: row for i, row in zip(self.robot.bodies, self.inertial_index, strict=True)}
         return {
             payload.name: (
                 payload,
@@ -137,53 +164,20 @@ class Model:
 
     @cached_property
     def inertial_index(self) -> NDArray[np.int64]:
-        """Column of each link's ten inertial parameters, (n, 10)."""
-        return np.array([[self.layout.index(c.name) for c in inertial_columns(k.name, None)] for k in self.robot.links])
+        """Column of the ten inertial parameters of each link with mass, (bodies, 10)."""
+        names = [self.robot.links[i].name for i in self.robot.bodies]
+        return np.array([[self.layout.index(c.name) for c in inertial_columns(name, None)] for name in names])
 
-    @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """(E, 2) pairs (joint row, column) that may not be zero: ten for each joint and link it carries, then terms.
+    def link_inertias(self, theta: Array) -> Array:
+        """The ten inertial parameters of every link in theta (C,), zeros for virtual ones, (joints, 10)."""
+        return self._of_links(theta[self.inertial_index])
 
-        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
-        """
-        carried = sorted((j, i) for i in range(self.robot.dof) for j in self.robot.ancestors(i))
-        rigid = [(j, int(column)) for j, i in carried for column in self.inertial_index[i]]
-        other = dict.fromkeys(
-            (entry.row, self.layout.index(entry.column.name))
-            for term in self.terms
-            for entry in term.entries(self.robot)
-        )
-        return np.array(rigid + list(other), np.int64)
-
-    @cached_property
-    def _slots(self) -> NDArray[np.int64]:
-        """Tile row at which the ten columns of (joint, link) start, −1 where zero, (n, n)."""
-        n = self.robot.dof
-        slots = np.full((n, n), -1, np.int64)
-        carried = sorted((j, i) for i in range(n) for j in self.robot.ancestors(i))
-        for k, (j, i) in enumerate(carried):
-            slots[j, i] = 10 * k
-        return slots
-
-    @cached_property
-    def _term_targets(self) -> tuple[tuple[Term, NDArray[np.int64] | slice, list[int] | None], ...]:
-        """For every term the tile rows its entries go to: a slice where they lie together, which is faster.
-
-        A term that shares places with an earlier one adds to them; the third entry lists those of its rows that nobody
-        has set before. It is None for a term that has all its places to itself and may simply set them.
-        """
-        where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
-        out = []
-        taken: set[int] = set()
-        for term in self.terms:
-            target = [where[entry.row, self.layout.index(entry.column.name)] for entry in term.entries(self.robot)]
-            if len(set(target)) != len(target):
-                raise ModelError(f"Term '{term.name}' fills one place of the regressor twice.")
-            together = target == list(range(target[0], target[0] + len(target)))
-            rows = slice(target[0], target[-1] + 1) if together else np.array(target, np.int64)
-            out.append((term, rows, [k for k in target if k not in taken] if taken & set(target) else None))
-            taken.update(target)
-        return tuple(out)
+    def _of_links(self, bodies: Array) -> Array:
+        if len(bodies) == len(self.robot.links):
+            return bodies
+        out = np.zeros((len(self.robot.links), 10))
+        out[self.robot.bodies] = bodies
+        return out
 
     @cached_property
     def uses(self) -> frozenset[str]:
@@ -197,7 +191,7 @@ class Model:
 
     @cached_property
     def _nominal_links(self) -> Array | None:
-        links = [link.inertia for link in self.robot.links]
+        links = [self.robot.links[i].inertia for i in self.robot.bodies]
         if any(inertia is None for inertia in links):
             return None
         return np.stack([np.asarray(inertia, float) for inertia in links])
@@ -209,41 +203,28 @@ class Model:
             return self.carried
         if self._nominal_links is not None:
             return self._nominal_links
-        return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (self.robot.dof, 1))
+        return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (len(self.robot.bodies), 1))
 
     def load_links(self, load: str = UNLOADED) -> Array:
-        """Inertial parameters (n, 10) of what the gears carry, with what is known of the payload."""
-        if load not in self.loads:
-            return self._load_links
+        """Inertial parameters (joints, 10) of what the gears carry, with what is known of the payload."""
         theta = self.layout.known.copy()
         theta[self.inertial_index] = self._load_links
-        return self.bearing(theta, load)[self.inertial_index]
+        return self.link_inertias(self.bearing(theta, load))
 
-    def load(self, motion: Motion, load: str = UNLOADED) -> Array:
-        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
-        payload, the compensator and the nominal springs."""
-        tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.mechanism, self.load_links(load), *motion[:3], tau)
-        cylinder = self.robot.compensator
-        if cylinder is not None:
-            row = self.robot.joint_index(cylinder.joint)
-            tau[row] += compensator_torque(cylinder, motion.q[row])
-        if self.robot.springs:
-            tau += nominal_spring_torque(self.robot, motion.q)
-        return tau
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """(E, 2) pairs (axis, column) that may not be zero: ten for each axis and link it moves, then those of terms.
 
-    def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> None:
-        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
-        regressor_kernel(*self.mechanism, *motion[:3], self._slots, tile)
-        if LOAD in self.uses:
-            motion = motion._replace(load=self.load(motion, load))
-        for term, target, blank in self._term_targets:
-            values = term.fill(self.robot, motion)
-            if blank is None:
-                tile[target] = values
-            else:
-                tile[blank] = 0.0
-                tile[target] += values
+        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
+        """
+        return self._dynamics.places
+
+    def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> NDArray[np.bool_] | None:
+        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`.
+
+        Of a robot with loops: the samples (B,) at which they cannot be closed; the tile is zero there.
+        """
+        return self._dynamics.fill(motion, tile, load)
 
     def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None, load: str = UNLOADED) -> Array:
         """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
@@ -252,7 +233,9 @@ class Model:
         """
         motion = self._motion(q, v, a, t)
         tile = np.empty((len(self.places), motion.q.shape[1]))
-        self.fill(motion, tile, load)
+        lost = self.fill(motion, tile, load)
+        if lost is not None:
+            tile[:, lost] = np.nan
         out = np.zeros((self.robot.dof, len(self.layout), motion.q.shape[1]))
         out[self.places[:, 0], self.places[:, 1]] = tile
         if load in self.loads:
@@ -275,17 +258,16 @@ class Model:
         t (N,) [s] is needed only where a term uses the time; `past` carries memories on from one call to the next.
         """
         motion, theta = self._motion(q, v, a, t, past), self.bearing(self._checked(theta), load)
-        tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.mechanism, theta[self.inertial_index], *motion[:3], tau)
-        return tau + self._term_torque(motion, theta, load)
+        return self._dynamics.torque(motion, theta, load)
+
+    def load(self, motion: Motion, load: str = UNLOADED) -> Array:
+        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
+        payload, the compensator and the nominal springs."""
+        return self._dynamics.load(motion, load)
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
-        theta, q = self._checked(theta), self._motion(q, q, q, t=np.zeros(0)).q
-        parent, placement, screw, _ = self.mechanism
-        mass = np.empty((self.robot.dof, self.robot.dof, q.shape[1]))
-        dynamics.mass_matrix(parent, placement, screw, theta[self.inertial_index], q, mass)
-        return mass + self._drive_inertia(theta)[:, :, None]
+        return self._dynamics.mass_matrix(self._motion(q, q, q, t=np.zeros(0)).q, self._checked(theta))
 
     def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
         """Forward dynamics q̈ (n, N): the acceleration that torque τ gives. States stand alone: no term may remember."""
@@ -296,19 +278,7 @@ class Model:
                 f"Forward dynamics needs torques that depend on q, v and a linear acceleration alone; "
                 f"{', '.join(looking_back)} do not. Leave those terms out of this model."
             )
-        motion = self._motion(q, v, np.zeros_like(np.asarray(q, float)))
-        net = self._motion(q, v, tau).a - self._term_torque(motion, theta)
-        out = np.empty_like(net)
-        bad = dynamics.forward_dynamics(
-            *self.mechanism, theta[self.inertial_index], self._drive_inertia(theta), motion.q, motion.v, net, out
-        )
-        if bad >= 0:
-            raise ModelError(
-                f"The mass matrix of '{self.robot.name}' is not positive definite for these parameters "
-                f"(nothing is left to move at {self.robot.joint_names[bad]}): they describe no physical robot. Check "
-                "masses, inertias and Ia."
-            )
-        return out
+        return self._dynamics.forward(*self._motion(q, v, tau)[:3], theta)
 
     @cached_property
     def nonzero(self) -> NDArray[np.bool_]:
@@ -317,41 +287,29 @@ class Model:
         return np.sqrt(np.mean(w**2, axis=2)) > ZERO
 
     def random_regressor(self, rng: np.random.Generator, count: int) -> Array:
-        """W (n, C, count) at random states within the joint limits (±π or ±1 m where the file gives none).
+        """W (n, C, count) at random states within the joint limits.
 
         With payloads the states are taken in turn without one and with each of them.
         """
-        low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
-        for j, joint in enumerate(self.robot.joints):
-            reach = 1.0 if joint.is_prismatic else np.pi
-            # exporters write 0 to 0 for "no limits"; a range too small to move in would hide the structure
-            stated = joint.limits.upper - joint.limits.lower > 0.01 * reach
-            low[j] = joint.limits.lower if stated and np.isfinite(joint.limits.lower) else -reach
-            high[j] = joint.limits.upper if stated and np.isfinite(joint.limits.upper) else reach
-        shape = (self.robot.dof, count)
-        q = rng.uniform(low[:, None], high[:, None], shape)
-        v, a = rng.normal(size=shape), rng.normal(size=shape)
-        w = self.regressor(q, v, a, rng.uniform(0.0, 3600.0, count))
+        q = self.random_positions(rng, count)
+        v, a = rng.normal(size=q.shape), rng.normal(size=q.shape)
+        w = self.regressor(q, v, a, rng.uniform(0.0, 3600.0, q.shape[1]))
         for turn, (payload, own, link) in enumerate(self.loads.values(), start=1):
             states = slice(turn, None, len(self.loads) + 1)
             w[:, own, states] = np.einsum("jks,kp->jps", w[:, link, states], payload.on_link)
         return w
 
-    def _term_torque(self, motion: Motion, theta: Array, load: str = UNLOADED) -> Array:
-        tau = np.zeros_like(motion.q)
-        if LOAD in self.uses:
-            motion = motion._replace(load=self.load(motion, load))
-        for term in self.terms:
-            for entry, values in zip(term.entries(self.robot), term.fill(self.robot, motion), strict=True):
-                tau[entry.row] += theta[self.layout.index(entry.column.name)] * values
-        return tau
-
-    def _drive_inertia(self, theta: Array) -> Array:
-        """What the terms add to M: their torque for a unit acceleration of each joint, (n, n)."""
-        n = self.robot.dof
-        still, clock = np.zeros((n, n)), np.zeros(n)
-        moving = self._term_torque(Motion(still, still, np.eye(n), clock), theta)
-        return moving - self._term_torque(Motion(still, still, still, clock), theta)
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Positions q (n, count) within the joint limits (±π or ±1 m where the file gives none) that can be reached;
+        fewer where a robot with loops reaches few."""
+        low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
+        for j, joint in enumerate(self.robot.axes):
+            reach = 1.0 if joint.is_prismatic else np.pi
+            # exporters write 0 to 0 for "no limits"; a range too small to move in would hide the structure
+            stated = joint.limits.upper - joint.limits.lower > 0.01 * reach
+            low[j] = joint.limits.lower if stated and np.isfinite(joint.limits.lower) else -reach
+            high[j] = joint.limits.upper if stated and np.isfinite(joint.limits.upper) else reach
+        return self._dynamics.random_positions(rng, low, high, count)
 
     def _motion(
         self, q: Array, v: Array, a: Array, t: Array | None = None, past: dict[str, Any] | None = None
@@ -362,7 +320,7 @@ class Model:
         arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
         if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays)
-            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row a joint; got {shapes}.")
+            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row an axis; got {shapes}.")
         return Motion(*arrays, t=t, past={} if past is None else past)
 
     def _checked(self, theta: Array) -> Array:

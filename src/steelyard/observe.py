@@ -25,6 +25,8 @@ from steelyard.threads import single_threaded
 # Samples regressed together: three lanes. The tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the
 # cost of a call is spread over enough of them.
 TILE = 384
+# A filtered mark of lost samples below this is rounding: the row's support holds none.
+UNTOUCHED = 1e-9
 # Rows gathered before they are sorted into blocks (one call for many tiles), and before a block that goes on is made
 # triangular (so that a long block does not hold all its rows).
 _BATCH, _GATHER = 128, 512
@@ -35,7 +37,7 @@ class RowBatch(NamedTuple):
 
     number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; still (n, m): share of the row's support in
     which the joint rests; y (R, n, m): effort, then its shifted copies; w (E, m): the non-zero places of W in the
-    order of `Model.places`; inside (m,): centre within the window asked for.
+    order of `Model.places`; inside (m,): centre within the window asked for, and loops closed in all its support.
     """
 
     number: NDArray[np.int64]
@@ -68,7 +70,8 @@ def stream_rows(
     n, places = model.robot.dof, len(model.places)
     # whole decimation steps, so that every tile meets the filter at the same phase
     width = tile // decimator.factor * decimator.factor or tile
-    memory = np.empty((places + 3 * n, width))  # one tile, used again and again: fresh memory costs more than the work
+    # one tile, used again and again: fresh memory costs more than the work; a last row where loops may not close
+    memory = np.empty((places + 3 * n + (model.looped is not None), width))
     rest = problem.rest_speeds[:, None]
     offset = seen = 0
     begin = run.stretches[0].start
@@ -80,23 +83,26 @@ def stream_rows(
         for piece in _tiles(pieces, stretch.clean, width):
             buffer = memory if piece.q.shape[1] == width else memory[:, : piece.q.shape[1]]
             t = stretch.start + (piece.first + np.arange(piece.q.shape[1])) / run.rate - begin
-            model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places], run.load)
+            lost = model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places], run.load)
+            if lost is not None:
+                buffer[-1] = lost
             buffer[places : places + n] = piece.v
             buffer[places + n : places + 2 * n] = np.abs(piece.v) < rest
             effort = problem.torque(piece.effort)
-            buffer[places + 2 * n :] = effort
+            buffer[places + 2 * n : places + 3 * n] = effort
             copies = late.push(effort)
             for first, rows in stream.push(buffer):
                 number = first + np.arange(rows.shape[1])
                 centre = stretch.clean[0] + number * decimator.factor + decimator.half
+                inside = (centre >= stretch.window[0]) & (centre < stretch.window[1])
                 yield RowBatch(
                     offset + number,
                     stretch.start + centre / run.rate,
                     rows[places : places + n],
                     rows[places + n : places + 2 * n],
-                    rows[None, places + 2 * n :] if copies is None else copies,
+                    rows[None, places + 2 * n : places + 3 * n] if copies is None else copies,
                     rows[:places],
-                    (centre >= stretch.window[0]) & (centre < stretch.window[1]),
+                    inside if lost is None else inside & (np.abs(rows[-1]) < UNTOUCHED),
                 )
             seen += piece.q.shape[1]
             if progress is not None:
@@ -185,10 +191,11 @@ def observe(
         names = ", ".join(run.name for run in problem.runs)
         raise EstimationError(
             f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
-            "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support."
+            "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support. "
+            "Of a robot with loops, check that its postures are within reach (steelyard check)."
         )
     layout = model.layout if instruments is None else instrument_layout(model.layout)
-    found = Information(layout, model.robot.joint_names, columns, responses, blocks, block_rows)
+    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows)
     return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 

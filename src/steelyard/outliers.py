@@ -186,7 +186,7 @@ def _told(problem: Problem, information: Information, event: Sequence[OutlyingBl
     size = information.block_rows[run.name]
     start = block_seconds(problem, run, event[0].key.block, size)[0]
     stop = block_seconds(problem, run, event[-1].key.block, size)[1]
-    joint = problem.model.robot.joints[worst.key.joint]
+    joint = problem.model.robot.axes[worst.key.joint]
     unit = "N" if joint.is_prismatic else "N.m"
     others = dict.fromkeys(information.joints[b.key.joint] for b in event if b.key.joint != worst.key.joint)
     return Finding(

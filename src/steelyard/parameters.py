@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from steelyard.errors import ModelError, choices
 
 Array = NDArray[np.float64]
-Kind = Literal["link", "payload", "term"]
+Kind = Literal["link", "payload", "spring", "term"]
 
 INERTIAL = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _INERTIAL_UNIT = dict.fromkeys(INERTIAL[:6], "kg.m2") | dict.fromkeys(INERTIAL[6:9], "kg.m") | {"M": "kg"}
@@ -34,7 +34,8 @@ class Column:
 
     `nominal` is the value the robot file gives, None where it gives none; `width` is the standard deviation to give it
     in a prior where the term that names the column knows better than the general rule. `kind` says what owns it: a
-    link, a payload, or a term. A `known` column is not identified: its nominal value holds, to ± width.
+    link, a payload, a spring (or compensator), or another term. A `known` column is not identified: its nominal value
+    holds, to ± width.
     """
 
     owner: str

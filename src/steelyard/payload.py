@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard.errors import ModelError, choices
 from steelyard.parameters import INERTIAL, Array, Column, inertial_columns, transformed_inertia
-from steelyard.robot import Pose
+from steelyard.pose import Pose
 
 # The load case of runs that carry nothing.
 UNLOADED = "none"

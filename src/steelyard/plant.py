@@ -11,13 +11,14 @@ import numpy as np
 
 from steelyard.errors import ModelError, SimulationError, choices
 from steelyard.excitation import random_points
+from steelyard.kernels import equations as parts
 from steelyard.kernels import laws as kinds
 from steelyard.kernels import plant as kernel
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.payload import UNLOADED
 from steelyard.robot import Robot
-from steelyard.terms import Term
+from steelyard.terms import Entry
 from steelyard.terms.compensator import gas_law
 from steelyard.terms.term import Law, laws_of
 
@@ -33,8 +34,8 @@ _POSITIONS = 256
 class Plant:
     """A model with standard parameters `theta` (C,) [SI], carrying the payload of a load case.
 
-    `dynamics` is all that a simulation knows of it, so a plant with closed chains will be another class with the same
-    methods whose `dynamics` holds its loops.
+    `dynamics` is all that a simulation knows of it, loops included. Everything is in the coordinates of the axes: all n
+    joints of an open robot, the actuated ones of a robot with loops.
     """
 
     model: Model
@@ -63,10 +64,29 @@ class Plant:
         return self.model.bearing(self.theta, self.load)
 
     def static_torque(self, q: Array) -> Array:
-        """Joint torque (n,) that holds the robot at rest at q (n,) [N·m | N]."""
-        tau, still = np.empty((1, self.robot.dof)), np.zeros((1, self.robot.dof))
-        kernel.torques(self.dynamics, np.array(q, float)[None], still, still, tau)
+        """Torque (n,) of the axes that holds the robot at rest at q (n,) [N·m | N]."""
+        here, still, tau = np.array(q, float)[None], np.zeros((1, self.robot.dof)), np.empty((1, self.robot.dof))
+        where, space = "the given position", kernel.space_of(self.dynamics)
+        code, _ = kernel.torques(self.dynamics, space, here, still, still, self.postures(here.T, (where,)), tau)
+        if code != parts.DONE:
+            raise SimulationError(self.fault(code, 0, where, space))
         return tau[0]
+
+    def postures(self, q: Array, places: Sequence[str] | None = None) -> Array:
+        """Positions (N, joints) of all joints with the axes at q (n, N), from which the kernels close loops.
+
+        An error that names the first place where they cannot be closed.
+        """
+        looped = self.model.looped
+        if looped is None:
+            return np.ascontiguousarray(np.asarray(q, float).T)
+        still = np.zeros_like(q, float)
+        closed = looped.closure.close(q, still, still)
+        if np.any(closed.fault):
+            sample = int(np.argmax(closed.fault != 0))
+            where = f"state {sample}" if places is None else places[sample]
+            raise SimulationError(self._loop_fault(parts.SINGULAR - 1 + int(closed.fault[sample]), where, q[:, sample]))
+        return np.ascontiguousarray(closed.q.T)
 
     def torque(self, q: Array, v: Array, a: Array) -> Array:
         """Inverse dynamics τ (n, N) of consecutive states."""
@@ -75,37 +95,49 @@ class Plant:
     def forward(self, q: Array, v: Array, tau: Array) -> Array:
         """Forward dynamics q̈ (n, N) of states that stand alone: Dahl's state is zero in each."""
         states, speeds, efforts = (np.ascontiguousarray(np.asarray(x, float).T) for x in (q, v, tau))
-        out = np.empty_like(states)
-        code, sample, joint = kernel.accelerations(self.dynamics, states, speeds, efforts, out)
-        if code != kernel.DONE:
-            raise SimulationError(self.fault(code, joint, f"state {sample}"))
+        out, space = np.empty_like(states), kernel.space_of(self.dynamics)
+        postures = self.postures(states.T)
+        code, sample, axis = kernel.accelerations(self.dynamics, space, states, speeds, efforts, postures, out)
+        if code != parts.DONE:
+            raise SimulationError(self.fault(code, axis, f"state {sample}", space))
         return out.T
 
     def inertia(self, q: Array | None = None, side: Side = "joint") -> Array:
-        """Mean inertia (n,) that each joint, or each motor seen from the joint side, moves over positions q (n, N).
+        """Mean inertia (n,) that each axis, or each motor seen from the joint side, moves over positions q (n, N).
 
         On the motor side it is the diagonal of C⁻ᵀ M C⁻¹. Without q: random positions within the limits.
         """
         if q is None:
-            q = random_points(self.robot, _POSITIONS, np.random.default_rng(0))
+            rng = np.random.default_rng(0)
+            looped = self.model.looped is not None
+            q = self.model.random_positions(rng, _POSITIONS) if looped else random_points(self.robot, _POSITIONS, rng)
         mass = self.model.mass_matrix(q, self._bearing)
         if side == "motor":
             back = np.linalg.inv(self.robot.motor_map)
             mass = np.einsum("ij,iks,kl->jls", back, mass, back)
         mean = np.mean(np.diagonal(mass), axis=0)
+        if np.any(np.isnan(mean)):
+            self.postures(q)  # names the first one out of reach
         for j, value in enumerate(mean):
             if not value > 0.0:
-                raise SimulationError(self.fault(kernel.INDEFINITE, j, "its mean over the positions"))
+                raise SimulationError(self._indefinite(j, "its mean over the positions"))
         return mean
 
-    def fault(self, code: int, joint: int, where: str) -> str:
-        """What is wrong with an acceleration that could not be computed."""
-        name = self.robot.joint_names[joint]
-        if code == kernel.UNSETTLED:
+    def fault(self, code: int, axis: int, where: str, space: parts.Space) -> str:
+        """What is wrong with an acceleration that could not be computed; `space` is as that left it."""
+        if space.chains is not None and code in (parts.SINGULAR, parts.UNREACHABLE):
+            q = space.chains.rows[parts.TREE_Q, self.robot.axis_index]
+            return self._loop_fault(code, where, q, np.abs(space.chains.map))
+        if code == parts.UNSETTLED:
             return (
-                f"Load friction of '{self.robot.name}' leaves no acceleration of {name} at {where}: its share Fl of "
-                "the load is too large to be friction. Check joint.Fl in theta."
+                f"Load friction of '{self.robot.name}' leaves no acceleration of {self.robot.axis_names[axis]} at "
+                f"{where}: its share Fl of the load is too large to be friction. Check joint.Fl in theta."
             )
+        return self._indefinite(axis, where)
+
+    def _indefinite(self, axis: int, where: str) -> str:
+        """What leaves an axis without inertia."""
+        name, joint = self.robot.axis_names[axis], int(self.robot.axis_index[axis])
         moved = [name, *(x.name for i, x in enumerate(self.robot.links) if joint in self.robot.ancestors(i))]
         columns = zip(self.model.layout.columns, self._bearing, strict=True)
         positive = [(c, x) for c, x in columns if c.symbol in _POSITIVE]
@@ -118,69 +150,102 @@ class Plant:
             "(`nearest_feasible`), or a smaller step of the estimate."
         )
 
+    def _loop_fault(self, code: int, where: str, q: Array, map: Array | None = None) -> str:
+        """Why loops are not closed with the axes at q (n,); `map` (joints, n) holds |G| of the posture before."""
+        robot = self.robot
+        at = ", ".join(f"{name} = {x:.4g}" for name, x in zip(robot.axis_names, q, strict=True))
+        what = "are at a singularity" if code == parts.SINGULAR else "cannot be closed"
+        told = f"The loops of '{robot.name}' {what} at {where}, with {at}."
+        if map is not None and np.any(map):
+            joint, axis = np.unravel_index(int(np.argmax(map)), map.shape)
+            told += (
+                f" Just before, {robot.joint_names[joint]} moved {map[joint, axis]:.3g} times as fast as "
+                f"{robot.axis_names[axis]} alone would move it."
+            )
+        return (
+            f"{told} The legs do not reach there, or would fold over. Keep the motion within reach and away from "
+            "singularities; if it is, state a 'home' of the assembly that is meant."
+        )
+
     @cached_property
-    def dynamics(self) -> kernel.Dynamics:
+    def dynamics(self) -> parts.Dynamics:
         """The plant as arrays for the compiled loop."""
-        robot, n = self.robot, self.robot.dof
+        robot, tree = self.robot, self.model.tree
+        n = len(robot.joints)
         inertia, viscous, constant = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
         elements: dict[tuple[int, bytes, tuple[float, ...]], Array] = {}
         loads: list[list[float]] = []
+        axis_of = {int(joint): axis for axis, joint in enumerate(robot.axis_index)}
 
         def element(law: Law) -> Array:
             """(2, n): how the law's value adds to the torques, and to what the gears carry."""
             return elements.setdefault((law.kind, law.along.tobytes(), law.shape), np.zeros((2, n)))
 
-        for term, laws in self._laws():
-            for entry, law in zip(term.entries(robot), laws, strict=True):
-                weight = law.share * self._bearing[self.model.layout.index(entry.column.name)]
-                if law.kind == kinds.ACCELERATION:
-                    inertia[entry.row] += weight * law.along
-                elif law.kind == kinds.VISCOUS:
-                    viscous[entry.row] += weight * law.along
-                elif law.kind == kinds.CONSTANT:
-                    constant[entry.row] += weight
-                elif weight != 0.0 and law.kind == kinds.LOAD:
-                    loads.append([entry.row, weight, *law.shape])
-                elif weight != 0.0:
-                    element(law)[0, entry.row] += weight
+        for entry, law in self._laws():
+            weight = law.share * self._bearing[self.model.layout.index(entry.column.name)]
+            if law.kind == kinds.ACCELERATION:
+                inertia[entry.row] += weight * law.along
+            elif law.kind == kinds.VISCOUS:
+                viscous[entry.row] += weight * law.along
+            elif law.kind == kinds.CONSTANT:
+                constant[entry.row] += weight
+            elif weight != 0.0 and law.kind == kinds.LOAD:
+                # a passive joint has no gear, and so no load that would rub there
+                if entry.row in axis_of:
+                    loads.append([axis_of[entry.row], weight, *law.shape])
+            elif weight != 0.0:
+                element(law)[0, entry.row] += weight
         if loads and robot.compensator is not None:
-            element(gas_law(robot, robot.compensator))[1, robot.joint_index(robot.compensator.joint)] += 1.0
-        parent, placement, screw, gravity = self.model.mechanism
-        own = self._bearing[self.model.inertial_index]
-        parts = (placement.reshape(n, 48), screw, own, self._carried if loads else own, inertia, viscous, constant)
-        joints = np.column_stack(parts)
+            element(gas_law(robot.tree, robot.compensator))[1, robot.joint_index(robot.compensator.joint)] += 1.0
+        parent, placement, screw, gravity = tree.mechanism
+        own = self.model.link_inertias(self._bearing)
+        blocks = (placement.reshape(n, 48), screw, own, self._carried if loads else own, inertia, viscous, constant)
+        joints = np.column_stack(blocks)
         base = np.zeros((1, joints.shape[1]))
         base[0, :3] = gravity
         rows = np.zeros((len(elements), kinds.ALONG + 3 * n))
         for row, ((kind, along, shape), weights) in zip(rows, elements.items(), strict=True):
-            parts = np.stack([np.frombuffer(along), *weights])
-            about = np.flatnonzero(np.any(parts != 0.0, axis=0))
+            shares = np.stack([np.frombuffer(along), *weights])
+            about = np.flatnonzero(np.any(shares != 0.0, axis=0))
             row[: len(shape) + 1] = kind, *shape
             row[kinds.JOINT] = about[0] if len(about) == 1 else -1
-            row[kinds.ALONG :] = parts.ravel()
-        return kernel.Dynamics(parent, np.vstack([base, joints]), rows, np.array(loads, float).reshape(-1, 4))
+            row[kinds.ALONG :] = shares.ravel()
+        return parts.Dynamics(
+            parent,
+            np.vstack([base, joints]),
+            rows,
+            np.array(loads, float).reshape(-1, 4),
+            robot.axis_index,
+            None if self.model.looped is None else self.model.looped.closure.loops,
+        )
 
-    def _laws(self) -> list[tuple[Term, Sequence[Law]]]:
-        """The laws of every term; an error that names the terms which have none or jump."""
-        found = [(term, laws_of(term, self.robot)) for term in self.model.terms]
-        lost = [term.name for term, laws in found if laws is None]
+    def _laws(self) -> list[tuple[Entry, Law]]:
+        """Places of the terms with their laws; an error that names the terms which have none or jump."""
+        found = [(filling, laws_of(filling.term, self.robot.tree)) for filling in self.model.fillings]
+        lost = [filling.term.name for filling, laws in found if laws is None]
         if lost:
             raise SimulationError(
                 f"Terms that cannot be simulated: {', '.join(lost)}. They depend on the time, or on springs between "
                 "two points. Simulate a model without them."
             )
-        jumping = [t.name for t, ls in found for law in ls or () if law.kind in _WITH_A_SIGN and law.shape[0] == 0.0]
+        kept: list[tuple[Entry, Law]] = []
+        jumping: list[str] = []
+        for filling, laws in found:
+            every = tuple(laws or ())
+            own = every if filling.kept is None else [every[k] for k in filling.kept]
+            kept += zip(filling.entries, own, strict=True)
+            jumping += [filling.term.name for law in own if law.kind in _WITH_A_SIGN and law.shape[0] == 0.0]
         if jumping:
             raise SimulationError(
                 f"sign(v) jumps in {', '.join(dict.fromkeys(jumping))}, and no step is short enough for a jump. Make "
                 "it tanh(v / width), here and in the regressor alike: sign_width = 0.2 [rad/s | m/s] in a project, or "
                 "Coulomb(width=0.2)."
             )
-        return [(term, laws) for term, laws in found if laws is not None]
+        return kept
 
     @property
     def _carried(self) -> Array:
-        """Inertial parameters (n, 10) behind τ_rigid, as `Model.load` takes them."""
+        """Inertial parameters (joints, 10) behind τ_rigid, as `Model.load` takes them."""
         model = self.model
         if not model.knows_load:
             raise SimulationError(

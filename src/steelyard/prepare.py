@@ -89,7 +89,7 @@ def prepare(
         )
     lag = 0.5 * period if period else 5.0 * step
     found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop, progress)
-    plan = _Plan(recording, robot.joint_names, resolved, settings, first, found, gap, chunk_rows)
+    plan = _Plan(recording, robot.axis_names, resolved, settings, first, found, gap, chunk_rows)
     window = _checked_seconds(seconds) if rows is None else found.window
     stretches = plan.stretches(window)
     if not any(
@@ -108,7 +108,7 @@ def prepare(
         )
     return Samples(
         name=recording.name,
-        joints=robot.joint_names,
+        joints=robot.axis_names,
         rate=plan.rate,
         stretches=stretches,
         top_speed=found.top_speed,

@@ -74,7 +74,7 @@ def with_friction(prior: Prior, information: Information, share: float) -> Prior
         effort[own] += np.sum(triangle.r[:, len(own)] ** 2)
     width = prior.width.copy()
     for k, column in enumerate(information.layout.columns):
-        is_friction = column.owner in information.joints and column.symbol not in (*INERTIAL, "Ia")
+        is_friction = column.kind == "term" and column.symbol != "Ia"
         if is_friction and not np.isfinite(width[k]) and size[k] > 0.0:
             width[k] = share * np.sqrt(effort[k] / size[k])
     return replace(prior, width=width)

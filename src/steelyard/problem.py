@@ -66,10 +66,10 @@ class Problem:
         if len(set(names)) != len(names):
             raise DataError(f"Two runs share a name: {', '.join(names)}. Names key their information.")
         for run in self.runs:
-            if run.joints != robot.joint_names:
+            if run.joints != robot.axis_names:
                 raise DataError(
                     f"Run '{run.name}' has joints {', '.join(run.joints)}; robot '{robot.name}' has "
-                    f"{', '.join(robot.joint_names)}."
+                    f"{', '.join(robot.axis_names)}."
                 )
         for k, run in enumerate(self.runs):
             for other in self.runs[:k]:
@@ -191,7 +191,7 @@ class Problem:
     def _limit_findings(self) -> Iterator[Finding]:
         """Joints that went where the robot file says they cannot: wrong units, ratios, offsets or columns."""
         for run in self.runs:
-            for j, joint in enumerate(self.model.robot.joints):
+            for j, joint in enumerate(self.model.robot.axes):
                 limits = joint.limits
                 slack = 0.02 * (limits.upper - limits.lower) if np.isfinite(limits.upper - limits.lower) else 0.0
                 beyond = []
@@ -212,7 +212,7 @@ class Problem:
     def _dead_findings(self) -> Iterator[Finding]:
         for run in self.runs:
             for j in np.flatnonzero(run.dead):
-                name = self.model.robot.joint_names[j]
+                name = self.model.robot.axis_names[j]
                 yield Finding(
                     "dead-effort",
                     "error",
@@ -250,7 +250,7 @@ class Problem:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        names = self.model.robot.joint_names
+        names = self.model.robot.axis_names
         travel = np.max([run.travel for run in self.runs], axis=0)
         told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
         told += tuple(self._dead_findings()) + tuple(self._load_findings()) + tuple(self._spring_findings())

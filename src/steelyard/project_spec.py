@@ -282,10 +282,10 @@ def per_joint(key: str, value: Numbers, robot: Robot) -> list[float]:
     if isinstance(value, dict):
         for joint in value:
             robot.joint_index(joint)
-        missing = [joint for joint in robot.joint_names if joint not in value]
+        missing = [joint for joint in robot.axis_names if joint not in value]
         if missing:
             raise ProjectError(f"{key} gives no value for {', '.join(missing)}.")
-        return [value[joint] for joint in robot.joint_names]
+        return [value[joint] for joint in robot.axis_names]
     if isinstance(value, list):
         return list(value)
     return [float(value)] * robot.dof

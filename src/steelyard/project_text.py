@@ -138,7 +138,7 @@ def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
         for other in signal.others:
             yield from _comment(f"not taken: {range_of(other.columns)} ({other.why})")
         yield f"[channels.{label}.columns]"
-        for joint, column in zip(robot.joint_names, signal.columns, strict=True):
+        for joint, column in zip(robot.axis_names, signal.columns, strict=True):
             yield f"{_key(joint)} = {_quoted(column)}"
     for other in guess.q.others:
         if other.why == COMMANDED:

@@ -22,6 +22,7 @@ from steelyard.findings import Finding
 from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.parameters import Array, Column, Layout
 from steelyard.scores import Score
+from steelyard.symmetry import LegComparison
 
 SCHEMA = "steelyard.result/2"
 RESULT = "result.json"
@@ -75,6 +76,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "standard": _standard(result),
             "carried": None if result.carried is None else result.carried.tolist(),
             "gains": _gains(result.gains),
+            "legs": [asdict(one) | {"differ": one.differ} for one in result.legs],
             "unseen_nominal": None if result.unseen_nominal is None else asdict(result.unseen_nominal),
             "findings": [asdict(finding) for finding in result.findings],
             "clusters": result.clusters,
@@ -154,10 +156,15 @@ def identification(data: Mapping[str, Any]) -> Identification:
         carried=None if data.get("carried") is None else _array(data["carried"]),
         standard_rule="" if data["standard"] is None else data["standard"]["rule"],
         gains=_gains_of(data["gains"]),
+        legs=tuple(_leg_comparison(one) for one in data.get("legs", [])),
         runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
         findings=tuple(Finding(**finding) for finding in data["findings"]),
         versions=data["versions"],
     )
+
+
+def _leg_comparison(data: Mapping[str, Any]) -> LegComparison:
+    return LegComparison(tuple(data["names"]), tuple(data["values"]), tuple(data["std"]), data["unit"], data["p"])
 
 
 def _gains_of(data: Mapping[str, Any] | None) -> DriveGains | None:

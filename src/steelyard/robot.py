@@ -1,4 +1,4 @@
-"""Robot: geometry and nominal values of a serial or tree mechanism, frozen; no dynamics here."""
+"""Robot: geometry and nominal values of a tree of links, and the loops that close it; frozen; no dynamics here."""
 
 from __future__ import annotations
 
@@ -10,28 +10,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.balancers import GasCompensator, Spring, check_spring
 from steelyard.errors import RobotError, choices
+from steelyard.loops import Loop, check_actuation, check_legs, check_loop, reach
 from steelyard.parameters import Array, skew, transformed_inertia
+from steelyard.pose import Pose
 
 JointKind = Literal["revolute", "continuous", "prismatic"]
-# Degrees of freedom a joint adds. A free joint (platform, floating base) would add six.
-DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0}
+# Degrees of freedom a joint of a file adds. A free one (the platform of a parallel robot) is read as six joints in a
+# row, `Joint.bare`, on links without mass, `Link.virtual`.
+DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6}
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 BASE = -1
-
-
-@dataclass(frozen=True)
-class Pose:
-    """ᴬT_B: `rotation` (3, 3) and `position` (3,) [m] of frame B seen from frame A."""
-
-    rotation: Array = field(default_factory=lambda: np.eye(3))
-    position: Array = field(default_factory=lambda: np.zeros(3))
-
-    def __matmul__(self, other: Pose) -> Pose:
-        return Pose(self.rotation @ other.rotation, self.rotation @ other.position + self.position)
-
-    def inverse(self) -> Pose:
-        return Pose(self.rotation.T, -self.rotation.T @ self.position)
 
 
 @dataclass(frozen=True)
@@ -46,11 +36,15 @@ class Lump:
 
 @dataclass(frozen=True)
 class Link:
-    """A moving body. `inertia` (10,) is about the link frame's origin with every lump included; None if unknown."""
+    """A moving body. `inertia` (10,) is about the link frame's origin with every lump included; None if unknown.
+
+    A `virtual` link is a frame between two coordinates of a free body: it has no mass and no columns.
+    """
 
     name: str
     inertia: Array | None = None
     lumps: tuple[Lump, ...] = ()
+    virtual: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,8 @@ class Joint:
 
     ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q) with the constant screw S = (axis, point × axis) in the child's frame:
     a revolute axis through `point`, or a translation along `axis`. `point` is zero except for distal (standard)
-    DH frames, whose origin does not lie on their own joint's axis.
+    DH frames, whose origin does not lie on their own joint's axis. A `bare` joint is a coordinate of a free body: it
+    has no drive and no friction, so no term has a column of it.
     """
 
     name: str
@@ -90,6 +85,7 @@ class Joint:
     point: Array = field(default_factory=lambda: np.zeros(3))
     limits: Limits = Limits()
     drive: Drive = Drive()
+    bare: bool = False
 
     @property
     def is_prismatic(self) -> bool:
@@ -123,85 +119,15 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class GasCompensator:
-    """A gas cylinder that carries part of a joint's gravity load: anchors, diameters [m], gas, and the angle [rad] to
-    add to the joint's position so that the two anchors line up at zero."""
-
-    joint: str
-    anchor_below: float
-    anchor_above: float
-    piston_diameter: float
-    rod_diameter: float
-    gas_mass: float
-    gas_volume: float
-    angle: float
-    compressibility: float = 1.0
-    gas_constant: float = 296.8
-    temperature: float = 293.15
-
-
-@dataclass(frozen=True)
-class JointSpring:
-    """A spring on the joint's own axis: τ = K (q − free), or K q + K0 where the free position [rad | m] is unknown."""
-
-    name: str
-    joint: str
-    free: float | None = None
-
-
-@dataclass(frozen=True)
-class CrankSpring:
-    """A spring from a point beside a revolute joint's axis to a crank on the link it moves: a balancer (P2 eqs 23–33).
-
-    Anchors [m] from the axis and `angle` [rad] as of a `GasCompensator`: they line up where q + angle is zero, and the
-    spring is then shortest. The pull is Kr L + K0, or Kr (L − free) with a stated free length [m].
-    """
-
-    name: str
-    joint: str
-    anchor_below: float
-    anchor_above: float
-    angle: float
-    free: float | None = None
-
-    def __post_init__(self) -> None:
-        if not (self.anchor_below > 0.0 and self.anchor_above > 0.0):
-            raise RobotError(f"Spring '{self.name}': anchor_below and anchor_above must be positive lengths [m].")
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """A point [m] fixed to a link, in the link's frame; one on the base is in the world's frame, as gravity is."""
-
-    link: str
-    point: Array
-
-
-@dataclass(frozen=True)
-class TensionSpring:
-    """A spring between two points: it pulls with Kr L + K0, or Kr (L − free) with a stated free length [m]."""
-
-    name: str
-    ends: tuple[Anchor, Anchor]
-    free: float | None = None
-
-
-@dataclass(frozen=True)
-class ConstantForceSpring:
-    """A spring that pulls two points together with a force F that does not depend on their distance."""
-
-    name: str
-    ends: tuple[Anchor, Anchor]
-
-
-Spring = JointSpring | CrankSpring | TensionSpring | ConstantForceSpring
-
-
-@dataclass(frozen=True)
 class Robot:
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
-    `coupling` (n, n) maps joint to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
+    `loops` close the tree; then `actuated` names the joints that motors drive and encoders read, as many as the robot
+    has degrees of freedom: its `axes`. All others are passive and follow. `home` (joints,) is a posture near which the
+    loops close: it tells which of several ways to assemble the robot is meant. `legs` lists the joints of legs that
+    are built alike, in the same order in each. Without loops every joint is an axis.
+
+    `coupling` (n, n) maps axis to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
     `terms` names what the robot's file suggests to identify besides the links; None where it suggests nothing.
     """
 
@@ -217,6 +143,10 @@ class Robot:
     terms: tuple[str, ...] | None = None
     compensator: GasCompensator | None = None
     springs: tuple[Spring, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    actuated: tuple[str, ...] | None = None
+    home: Array | None = None
+    legs: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.links) != len(self.joints) or not self.joints:
@@ -228,41 +158,55 @@ class Robot:
             if not BASE <= joint.parent < i:
                 raise RobotError(f"Joint '{joint.name}' of '{self.name}' comes before its parent link.")
         for spring in self.springs:
-            self._check(spring)
-
-    def _check(self, spring: Spring) -> None:
-        links = tuple(link.name for link in self.links)
-        if [other.name for other in self.springs].count(spring.name) > 1:
-            raise RobotError(f"Two springs of '{self.name}' are called '{spring.name}'. Give each a name of its own.")
-        if not spring.name or spring.name in (*links, *self.joint_names):
-            raise RobotError(
-                f"A spring of '{self.name}' cannot be called '{spring.name}': its columns are named after it, so give "
-                "it a name that no link and no joint has."
-            )
-        what = f"Spring '{spring.name}': "
-        numbers = [x for x in vars(spring).values() if isinstance(x, float | int)]
-        numbers += [] if isinstance(spring, JointSpring | CrankSpring) else [x for e in spring.ends for x in e.point]
-        if not np.all(np.isfinite(numbers)):
-            raise RobotError(f"{what}a number is not finite. Leave 'free' out where it is unknown.")
-        if isinstance(spring, JointSpring | CrankSpring):
-            if spring.joint not in self.joint_names:
-                raise RobotError(what + choices("joint", spring.joint, self.joint_names))
-            if isinstance(spring, CrankSpring) and self.joints[self.joint_index(spring.joint)].is_prismatic:
-                raise RobotError(f"{what}a crank turns, and joint '{spring.joint}' slides. Use kind 'tension'.")
-            return
-        for end in spring.ends:
-            if end.link not in (self.base, *links):
-                raise RobotError(what + choices("link", end.link, (self.base, *links)))
-        if spring.ends[0].link == spring.ends[1].link:
-            raise RobotError(f"{what}both ends are on '{spring.ends[0].link}', so no joint moves it.")
+            check_spring(self, spring)
+        for loop in self.loops:
+            check_loop(self, loop)
+        check_actuation(self)
+        check_legs(self)
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
         return tuple(joint.name for joint in self.joints)
 
+    @cached_property
+    def axis_names(self) -> tuple[str, ...]:
+        """Joints that motors drive, in the order of every q, v, a and effort that is measured."""
+        return self.joint_names if self.actuated is None else self.actuated
+
+    @cached_property
+    def axis_index(self) -> NDArray[np.int64]:
+        """The joint of every axis, (n,)."""
+        return np.array([self.joint_names.index(name) for name in self.axis_names], np.int64)
+
+    @cached_property
+    def axes(self) -> tuple[Joint, ...]:
+        return tuple(self.joints[k] for k in self.axis_index)
+
     @property
     def dof(self) -> int:
-        return len(self.joints)
+        """How many axes the robot has: all its joints, or those of a looped robot that are actuated."""
+        return len(self.axis_names)
+
+    @cached_property
+    def tree(self) -> Robot:
+        """The robot with its loops cut and every joint an axis; itself where it has no loops."""
+        if not self.loops:
+            return self
+        coupling = None
+        if self.coupling is not None:
+            coupling = np.eye(len(self.joints))
+            coupling[np.ix_(self.axis_index, self.axis_index)] = self.coupling
+        return replace(self, loops=(), actuated=None, home=None, legs=(), coupling=coupling)
+
+    @cached_property
+    def reach(self) -> NDArray[np.bool_]:
+        """Which axes can move which joint, (joints, n)."""
+        return reach(self)
+
+    @cached_property
+    def bodies(self) -> NDArray[np.int64]:
+        """The links that have mass: all but virtual ones."""
+        return np.array([i for i, link in enumerate(self.links) if not link.virtual], np.int64)
 
     @cached_property
     def parents(self) -> tuple[int, ...]:

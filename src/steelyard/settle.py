@@ -118,7 +118,7 @@ def selected_terms(project: Project, problem: Problem, progress: Progress | None
     """The terms that the problem's runs choose among the default set and what is offered beside it."""
     cycles = project.spec.ripple_cycles
     if isinstance(cycles, dict):
-        names = problem.model.robot.joint_names
+        names = problem.model.robot.axis_names
         unknown = [name for name in names if name not in cycles]
         if unknown:
             raise ProjectError(f"ripple_cycles gives no value for {', '.join(unknown)}.")

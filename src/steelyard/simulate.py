@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.controllers import Controller
 from steelyard.errors import SimulationError, choices
+from steelyard.kernels import equations as parts
 from steelyard.kernels import plant as plant_kernel
 from steelyard.kernels import simulation as kernel
 from steelyard.parameters import Array
@@ -34,7 +37,7 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What lies between controller and plant. Numbers are one for all joints or (n,).
+    """What lies between controller and plant. Numbers are one for all axes or (n,).
 
     On the motor side the controller works on motor coordinates seen from the joint side, q_m = C q with the robot's
     coupling C, and its reference is C q_r. What the loop truly has may differ from that:
@@ -74,6 +77,14 @@ class Loop:
 
 # Exact encoders and torques on the joint side.
 IDEAL = Loop()
+
+
+class Revision(NamedTuple):
+    """A controller that learns: after every `every` samples, `revised(q, v, a, tau)` of these samples, (n, every) each,
+    is the plant that it inverts from the next sample on."""
+
+    every: int
+    revised: Callable[[Array, Array, Array, Array], Plant]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +128,14 @@ def simulate(
     rate_hz: float,
     loop: Loop = IDEAL,
     progress: Progress | None = None,
+    revision: Revision | None = None,
 ) -> Simulated:
     """The motion of a plant under a controller that is sampled and held at rate_hz, from the reference alone.
 
     Between samples the plant moves by fourth-order Runge–Kutta steps, as many as friction needs to stay smooth, or by
     implicit ones where those would be too many. It starts on the reference, moving as that does where its encoders
-    read it, and integrals start so that the first command is the torque of that motion.
+    read it, and integrals start so that the first command is the torque of that motion. With a `revision` the plant
+    that the controller inverts changes on the way; samples left over at the end revise nothing.
     """
     wanted = _reference(plant, reference, rate_hz)
     _ = plant.dynamics  # names the terms that cannot be simulated
@@ -134,21 +147,29 @@ def simulate(
     disturbance = _signal("disturbance", loop.disturbance, n, count)
     steps = np.empty(count, np.int64)
     track = kernel.Track(q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, steps)
-    model = plant if controller.inverts is None else controller.inverts
-    state, memory = built.state, _memory(plant, built.state[0])
-    believed = _memory(model, state[kernel.READING])
-    for first in range(0, count, _CHUNK):
-        stop = min(first + _CHUNK, count)
-        code, sample, joint = kernel.run(
-            plant.dynamics, memory, model.dynamics, believed, controller.inverts is not None,
+    state = built.state
+    moving = _standing(plant, state[0])
+    model, believed = plant, moving
+    if controller.inverts is not None:
+        model, believed = controller.inverts, _standing(controller.inverts, state[kernel.READING])
+    chunk = _CHUNK if revision is None else revision.every
+    for first in range(0, count, chunk):
+        stop = min(first + chunk, count)
+        code, sample, axis = kernel.run(
+            plant.dynamics, *moving, model.dynamics, *believed, controller.inverts is not None,
             built.wiring, state, track, first, stop,
         )  # fmt: skip
-        if code != plant_kernel.DONE:
-            raise SimulationError(_fault(plant, code, sample, joint, rate_hz))
+        if code != parts.DONE:
+            raise SimulationError(_fault((plant, moving[0]), (model, believed[0]), code, sample, axis, rate_hz))
+        if revision is not None and stop - first == revision.every:
+            model = revision.revised(*(x[:, first:stop] for x in (q, v, a, tau)))
+            # laws whose weight is zero are left out, so a new estimate may have more or fewer to remember
+            if len(model.dynamics.laws) != believed[1].shape[1]:
+                believed = _standing(model, state[kernel.READING])
         if progress is not None:
             progress("simulating", stop, count)
     return Simulated(
-        plant.robot.joint_names,
+        plant.robot.axis_names,
         rate_hz,
         np.arange(count) / rate_hz,
         *(q, v, a, reading, command, tau),
@@ -174,7 +195,7 @@ class _Built:
             if self.loop.side == "motor":
                 raise SimulationError("Computed torque works on joint coordinates: use Loop(side='joint').")
             if other.dof != self._dof:
-                raise SimulationError(f"The controller's model '{other.name}' has {other.dof} joints, not {self._dof}.")
+                raise SimulationError(f"The controller's model '{other.name}' has {other.dof} axes, not {self._dof}.")
 
     @property
     def _dof(self) -> int:
@@ -236,15 +257,21 @@ class _Built:
         q, v, a = (np.linalg.solve(wiring.maps[kernel.ENCODER], x)[:, None] for x in shifted)
         held = np.linalg.solve(wiring.maps[kernel.TORQUE], self.plant.torque(q, v, a)[:, 0])
         gains = self.controller.gains(self._dof)
-        if self.controller.inverts is not None:
+        integrates = (gains.integral > 0.0) | (gains.rate_integral > 0.0)
+        # a model that is only inverted need not have a mass matrix that could move
+        if self.controller.inverts is not None and integrates.any():
             held = self.controller.inverts.forward(q_r[:, None], v_r[:, None], held[:, None])[:, 0]
         moving = gains.derivative * (gains.speed_share - 1.0) * v_r + gains.acceleration_share * a_r
-        integrates = (gains.integral > 0.0) | (gains.rate_integral > 0.0)
         return np.stack([q[:, 0], v[:, 0], q_r, v_r, np.where(integrates, held - moving, 0.0)])
 
 
-def _memory(plant: Plant, q: Array) -> Array:
-    return plant_kernel.memory_at(plant.dynamics.laws, q)
+def _standing(plant: Plant, q: Array) -> tuple[parts.Space, Array]:
+    """Scratch memory and the laws' memory of a plant that stood at q (n,) for ever."""
+    space, memory = plant_kernel.space_of(plant.dynamics), np.zeros((3, len(plant.dynamics.laws)))
+    code = plant_kernel.stand(plant.dynamics, space, memory, q, plant.postures(q[:, None], ("the start",))[0])
+    if code != parts.DONE:
+        raise SimulationError(plant.fault(code, 0, "the start", space))
+    return space, memory
 
 
 def _reference(plant: Plant, reference: Trajectory | Reference, rate: float) -> tuple[Array, Array, Array]:
@@ -265,9 +292,7 @@ def _reference(plant: Plant, reference: Trajectory | Reference, rate: float) -> 
     for name, x in zip("qva", motion, strict=True):
         if not np.all(np.isfinite(x)):
             joint, sample = np.argwhere(~np.isfinite(x))[0]
-            raise SimulationError(
-                f"The reference {name} of {plant.robot.joint_names[joint]} is not finite at {sample}."
-            )
+            raise SimulationError(f"The reference {name} of {plant.robot.axis_names[joint]} is not finite at {sample}.")
     return q, v, a
 
 
@@ -281,20 +306,27 @@ def _signal(name: str, given: Array | None, n: int, count: int) -> Array:
     return np.ascontiguousarray(signal)
 
 
-def _fault(plant: Plant, code: int, sample: int, joint: int, rate: float) -> str:
-    name, where = plant.robot.joint_names[joint], f"sample {sample} (t = {sample / rate:.4g} s)"
+def _fault(
+    plant: tuple[Plant, parts.Space], model: tuple[Plant, parts.Space], code: int, sample: int, axis: int, rate: float
+) -> str:
+    """What stopped a simulation; plants come with their scratch memory. A negative code is the controller's model."""
+    robot, where = plant[0].robot, f"sample {sample} (t = {sample / rate:.4g} s)"
+    if code < 0:
+        told = model[0].fault(-code, axis, where, model[1])
+        return f"The controller's model cannot follow the readings. {told}"
     if code == kernel.DIVERGED:
+        name = robot.axis_names[axis]
         return (
-            f"The simulation of '{plant.robot.name}' diverges: {name} passes {kernel.FASTEST:g} rad/s (m/s) at "
-            f"{where}. The loop is unstable for these parameters: lower the controller's bandwidth or the delay, raise "
-            "rate_hz, or rescale the gains to the plant (`controller.rescaled`)."
+            f"The simulation of '{robot.name}' diverges: {name} passes {kernel.FASTEST:g} rad/s (m/s) at "
+            f"{where}. The loop is unstable for these parameters: lower the controller's bandwidth or the delay, "
+            "raise rate_hz, or rescale the gains to the plant (`controller.rescaled`)."
         )
     if code == kernel.TOO_STIFF:
         return (
-            f"Pre-sliding, ripple or a spring on {name} is too stiff to simulate at {rate:g} Hz (at {where}). Raise "
-            "rate_hz, or give Dahl a longer length."
+            f"Pre-sliding, ripple or a spring on {robot.joint_names[axis]} is too stiff to simulate at {rate:g} Hz (at "
+            f"{where}). Raise rate_hz, or give Dahl a longer length."
         )
-    return plant.fault(code, joint, where)
+    return plant[0].fault(code, axis, where, plant[1])
 
 
 def _history(controller: Controller, loop: Loop, rate: float, steps: NDArray[np.int64]) -> tuple[str, ...]:

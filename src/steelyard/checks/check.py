@@ -27,6 +27,7 @@ from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.loop_findings import posture_findings
 from steelyard.model import Model
 from steelyard.observe import Progress
 from steelyard.parameters import Array
@@ -92,7 +93,7 @@ def check(project: Project, progress: Progress | None = None) -> Check:
         factor = time_factor(tracks, slopes)
         if factor != 1.0:
             found.append(time_finding(tracks, factor, slopes))
-        faults = [fault for track in tracks for fault in signal_faults(track, factor, robot.joint_names)]
+        faults = [fault for track in tracks for fault in signal_faults(track, factor, robot.axis_names)]
         found += _once(faults)
         travel = np.max([np.ptp(track.q, axis=1) for track in tracks], axis=0)
         still = [j for j in hardly_moving(robot, travel) if j not in {fault.joint for fault in faults}]
@@ -101,11 +102,15 @@ def check(project: Project, progress: Progress | None = None) -> Check:
         if trial is None:
             found += motion_findings(robot, travel, still)
         else:
+            if trial.model.looped is not None:
+                for track in tracks:
+                    postures = [(factor * track.t, track.q, True)]
+                    found += posture_findings(trial.model.looped.closure, track.name, postures)
             trial, told = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults))
             found += told
     errors = None
     if trial is not None:
-        errors = dict(zip(robot.joint_names, trial.baseline.relative.tolist(), strict=True))
+        errors = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
     runs = tuple(track.name for track in tracks)
     return Check(project.name, robot.name, runs, _sorted(found, _prepared(project)), errors)
 
@@ -230,8 +235,8 @@ def _tried(
                 turned = conjugated(trial.channels.q, suspect.edit.q) @ turned
         mended = Slopes(slopes.factor / factor, slopes.correlation)
         # a velocity that agreed with its position as logged shares its fault, which has been named
-        at_first = {finding.where for finding in conflicts(mended, np.eye(robot.dof), robot.joint_names)}
-        found += [f for f in conflicts(mended, turned, robot.joint_names) if f.where in at_first]
+        at_first = {finding.where for finding in conflicts(mended, np.eye(robot.dof), robot.axis_names)}
+        found += [f for f in conflicts(mended, turned, robot.axis_names) if f.where in at_first]
     if not blind:
         found += delay_findings(trial)
     return trial, [*found, *limit_findings(trial), *spring_findings(trial)]

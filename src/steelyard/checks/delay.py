@@ -61,7 +61,7 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
     common = np.abs(rich.seconds[-1]) * _pace(trial) / trial.baseline.relative
     matters = np.append((cost > _MATTERS) & (trial.carried > _CARRIED), np.nanmedian(common) > _MATTERS)
     found = [int(j) for j in np.flatnonzero(believed & matters) if _gains(trial, int(j), rich.seconds[j])]
-    n, names = trial.model.robot.dof, trial.model.robot.joint_names
+    n, names = trial.model.robot.dof, trial.model.robot.axis_names
     single = [j for j in found if j < n]
     if n in found and len(single) != 1:
         return (_finding("all joints", "the efforts of all joints come", rich, n),)
@@ -74,7 +74,7 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
 
 def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
     model = Model(trial.model.robot, (*trial.model.terms, *named_terms(extra)))
-    runs = [trace.samples(model.robot.joint_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
+    runs = [trace.samples(model.robot.axis_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
     return Problem(model, runs, trial.band, None, REST)
 
 

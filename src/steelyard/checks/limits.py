@@ -18,7 +18,7 @@ _SLIP = 1.5
 
 def limit_findings(trial: Trial) -> Iterator[Finding]:
     """One finding for every kind of fault that some joint could have without its showing."""
-    n, names = trial.model.robot.dof, trial.model.robot.joint_names
+    n, names = trial.model.robot.dof, trial.model.robot.axis_names
     scales = nominal_scales(trial)
 
     def hidden(edits: dict[int, list[Edit]]) -> str:

@@ -16,7 +16,7 @@ LITTLE = (0.05, 0.01)
 
 def hardly_moving(robot: Robot, travel: Array) -> tuple[int, ...]:
     return tuple(
-        j for j, joint in enumerate(robot.joints) if travel[j] < (LITTLE[1] if joint.is_prismatic else LITTLE[0])
+        j for j, joint in enumerate(robot.axes) if travel[j] < (LITTLE[1] if joint.is_prismatic else LITTLE[0])
     )
 
 
@@ -28,7 +28,7 @@ def motion_findings(robot: Robot, travel: Array, joints: Sequence[int]) -> tuple
             Finding(
                 "little-motion",
                 "error",
-                f"no joint moves enough to identify anything: {robot.joint_names[widest]} travels furthest, "
+                f"no joint moves enough to identify anything: {robot.axis_names[widest]} travels furthest, "
                 f"{travel[widest]:.3g} rad or m",
                 "all joints",
                 "record a motion that uses the joints' ranges and speeds; check the unit of the positions",
@@ -38,9 +38,9 @@ def motion_findings(robot: Robot, travel: Array, joints: Sequence[int]) -> tuple
         Finding(
             "little-motion",
             "error",
-            f"{robot.joint_names[j]} travels {travel[j]:.3g} rad or m: its inertia and its share of gravity do not "
+            f"{robot.axis_names[j]} travels {travel[j]:.3g} rad or m: its inertia and its share of gravity do not "
             "show, and no fault of its signals can be told",
-            robot.joint_names[j],
+            robot.axis_names[j],
             "record a motion of this joint, or check its column and unit in the channel map",
         )
         for j in joints

@@ -55,7 +55,7 @@ def _all_efforts(trial: Trial, scales: Scales) -> Iterator[Suspect]:
     edit = Edit(tuple(sizes), effort=scaling(len(sizes), {j: 1.0 / x for j, x in sizes.items()}))
     after = trial.verdict(edit)
     gain, spread = after.gain_over(trial.baseline)
-    names = trial.model.robot.joint_names
+    names = trial.model.robot.axis_names
     listed = ", ".join(f"{names[j]} {scales.size[j]:.3g}" for j in known)
     strength = float(np.abs(logs).sum())
     yield Suspect(

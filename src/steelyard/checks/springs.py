@@ -32,7 +32,7 @@ def spring_findings(trial: Trial) -> Iterator[Finding]:
     model = trial.model
     terms = [term for term in model.terms if isinstance(term, Compensator | Springs)]
     joints: dict[str, list[str]] = {}
-    for entry in (entry for term in terms for entry in term.entries(model.robot)):
+    for entry in (entry for term in terms for entry in term.entries(model.robot.tree)):
         joints.setdefault(entry.column.name, []).append(model.robot.joint_names[entry.row])
     if not joints:
         return
@@ -53,7 +53,7 @@ def spring_findings(trial: Trial) -> Iterator[Finding]:
 
 def _information(trial: Trial) -> Information:
     """The trial's rows as `Information`, without those of joints whose signals are bad."""
-    runs = [trace.samples(trial.model.robot.joint_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
+    runs = [trace.samples(trial.model.robot.axis_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
     information = observe(Problem(trial.model, runs, trial.band, None, REST))
     return replace(information, blocks={key: t for key, t in information.blocks.items() if key.joint in trial.lively})
 

@@ -119,7 +119,7 @@ def peak(known: dict[float, Verdict], folds: NDArray[np.int64]) -> float:
 
 
 def joint_list(trial: Trial, joints: tuple[int, ...]) -> str:
-    return ", ".join(trial.model.robot.joint_names[j] for j in joints)
+    return ", ".join(trial.model.robot.axis_names[j] for j in joints)
 
 
 def believed(suspects: Iterable[Suspect]) -> Suspect | None:

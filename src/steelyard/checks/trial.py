@@ -124,7 +124,7 @@ class Trial:
         """Share of each effort (root mean square, about its mean) that friction and an offset do not explain, (n,)."""
         layout, grams, out = self.model.layout, self.as_logged, np.zeros(self.model.robot.dof)
         for j in self.lively:
-            own = [layout.index(f"{self.model.robot.joint_names[j]}.{symbol}") for symbol in ("off", "Fc", "Fv")]
+            own = [layout.index(f"{self.model.robot.axis_names[j]}.{symbol}") for symbol in ("off", "Fc", "Fv")]
             ww, wy = grams.ww[:, j].sum(axis=0)[np.ix_(own, own)], grams.wy[:, j, :, j].sum(axis=0)[own]
             yy = grams.yy[:, j, j, j].sum()
             left = yy - wy @ np.linalg.lstsq(ww, wy, rcond=None)[0]
@@ -174,7 +174,7 @@ class Trial:
         """(fold, joint, columns, W_jᵀ (columns, m), efforts (n, m)) of the rows where the joint moves."""
         parts = []
         for trace in traces:
-            samples = trace.samples(self.model.robot.joint_names)
+            samples = trace.samples(self.model.robot.axis_names)
             problem = Problem(self.model, [samples], self.band, None, 0.0)
             parts += [(batch.w, batch.y[0], batch.v) for batch in stream_rows(problem, samples)]
         w, y, v = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
@@ -195,7 +195,8 @@ class Trial:
         width = np.full(len(columns), np.inf)
         if self.knows_inertias and nominal[masses].any():
             loaded = nominal.copy()
-            leaves = [i for i in range(self.model.robot.dof) if i not in self.model.robot.parents]
+            robot = self.model.robot
+            leaves = [body for body, i in enumerate(robot.bodies) if i not in robot.parents]
             loaded[masses[leaves]] += UNKNOWN_LOAD * nominal[masses].sum()
             width = self.doubt * column_widths(self.model.layout, loaded, TRUST)
         inverse = np.where(np.isfinite(width) & (width > 0.0), width, np.inf) ** -2
@@ -204,7 +205,7 @@ class Trial:
     @cached_property
     def _friction(self) -> tuple[list[int], list[int]]:
         """Columns Fc and Fv of every joint."""
-        layout, joints = self.model.layout, self.model.robot.joint_names
+        layout, joints = self.model.layout, self.model.robot.axis_names
         coulomb, viscous = ([layout.index(f"{joint}.{symbol}") for joint in joints] for symbol in ("Fc", "Fv"))
         return coulomb, viscous
 

@@ -21,7 +21,7 @@ _TOLERANCE = np.log(1.2)
 def suspects(trial: Trial, among: Sequence[int] | None = None) -> Iterator[Suspect]:
     """All rotary joints together, then each alone (or each of `among`), in degrees or in radians."""
     n = trial.model.robot.dof
-    rotary = [j for j, joint in enumerate(trial.model.robot.joints) if not joint.is_prismatic]
+    rotary = [j for j, joint in enumerate(trial.model.robot.axes) if not joint.is_prismatic]
     alone = [j for j in (trial.lively if among is None else among) if j in rotary and len(rotary) > 1]
     groups = [tuple(rotary), *((j,) for j in alone)] if rotary else []
     for joints in groups:

@@ -23,9 +23,9 @@ BAD_MEAN, BAD_JOINT = 0.2, 0.6
 def likeness(trial: Trial, others: Sequence[Robot]) -> tuple[Robot, Verdict] | None:
     """The robot among `others` that explains the log as it is best, if any of them can be tried."""
     found: list[tuple[Robot, Verdict]] = []
-    kinds = [joint.is_prismatic for joint in trial.model.robot.joints]
+    kinds = [joint.is_prismatic for joint in trial.model.robot.axes]
     for robot in others:
-        if [joint.is_prismatic for joint in robot.joints] != kinds:
+        if [joint.is_prismatic for joint in robot.axes] != kinds:
             continue
         model = Model(robot, check_terms(robot))
         try:
@@ -54,7 +54,7 @@ def robot_finding(robot: Robot, verdict: Verdict, other: tuple[Robot, Verdict] |
             "wrong-robot",
             "error" if verdict.total > BAD_MEAN else "warning",
             f"'{robot.name}' does not explain these efforts and no single edit of the map mends it: an error of "
-            f"{verdict.total:.1%} is left, {verdict.relative[worst]:.1%} on {robot.joint_names[worst]}",
+            f"{verdict.total:.1%} is left, {verdict.relative[worst]:.1%} on {robot.axis_names[worst]}",
             robot.name,
             "check lengths, axes and joint zeros in the robot file, every column, and what the efforts are",
         )

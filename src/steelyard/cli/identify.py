@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.control_demo import GAINS, MAKER, Controlled
 from steelyard.controllers import Cascade
 from steelyard.demo import Demo
 from steelyard.demo import demo as run_demo
@@ -27,6 +29,7 @@ from steelyard.report.tables import PayloadRow, effort_unit, payload_rows
 from steelyard.results import REPORT
 from steelyard.run import run as run_project
 from steelyard.simulate import Reference, simulate
+from steelyard.symmetry import LegComparison
 
 
 @app.command()
@@ -64,9 +67,13 @@ def demo(
         done = run_demo(robot, folder, seed, progress)
     result = done.run.identification
     if as_json:
-        emit({**done.run.document, "truth": dict(zip(result.base.names, done.truth.tolist(), strict=True))})
+        told = {} if done.control is None else {"control": _control_record(done.control)}
+        truth = dict(zip(result.base.names, done.truth.tolist(), strict=True))
+        emit({**done.run.document, "truth": truth, **told})
     _show_loop(done)
     _show_result(result)
+    if done.control is not None:
+        _show_control(done.control)
     say(
         f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
         f"Project: {done.project}\nReport: {done.run.folder / REPORT}"
@@ -118,6 +125,28 @@ def _show_loop(done: Demo) -> None:
     people.print(table)
 
 
+def _show_control(control: Controlled) -> None:
+    """Gains found by a weighed payload, and what they are worth to a controller that carries it (P3 Tables 3 and 4)."""
+    gains = control.gains
+    table = Table(Column("drive gain by payload", no_wrap=True), "truth", "identified ± σ", "maker's")
+    for joint, true, value, std, stated in zip(gains.joints, GAINS, gains.value, gains.std, MAKER, strict=True):
+        table.add_row(joint, number(true), f"{number(value)} ± {number(std)}", number(stated))
+    people.print(table)
+    axes = (f"{what} {joint}" for what in ("max", "rms") for joint in gains.joints)
+    table = Table("motion", Column("tracking error [µm]", no_wrap=True), *axes)
+    for motion in dict.fromkeys(one.motion for one in control.tracking):
+        for one in (one for one in control.tracking if one.motion == motion):
+            table.add_row(motion, one.law, *(f"{1e6 * x:.1f}" for x in (*one.largest, *one.rms)))
+        table.add_section()
+    people.print(table)
+
+
+def _control_record(control: Controlled) -> dict[str, Any]:
+    gains = control.gains
+    found = {j: {"value": v, "std": s} for j, v, s in zip(gains.joints, gains.value, gains.std, strict=True)}
+    return {"gains": found, "tracking": [asdict(one) for one in control.tracking]}
+
+
 def _show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
     table = Table(Column("parameter", no_wrap=True), "value", "± σ", "σ classical", "rel. σ", "unit")
     for name, value, std, classical, relative, unit in zip(
@@ -130,6 +159,8 @@ def _show_result(result: Identification, links: Mapping[str, str] | None = None)
         people.print(_gain_table(result.gains))
     if payloads := payload_rows(result, links):
         people.print(_payload_table(payloads))
+    if result.legs:
+        people.print(_leg_table(result.legs))
     people.print(_score_table(result))
     say(f"Scored: {result.relative_error.mask}")
     say_findings(result.findings)
@@ -149,6 +180,15 @@ def _gain_table(gains: DriveGains) -> Table:
         side = [number(gains.joint_side[k])] if geared else []
         stated = [number(gains.stated[k]), percent(gains.error[k])] if known else []
         table.add_row(joint, *map(number, numbers), gains.units[k], *side, *stated)
+    return table
+
+
+def _leg_table(legs: Sequence[LegComparison]) -> Table:
+    """The same parameter of every leg, and whether they are told apart (P3 §3.1)."""
+    table = Table(Column("legs", no_wrap=True), *(f"leg {k + 1} ± σ" for k in range(len(legs[0].names))), "unit", "p")
+    for one in legs:
+        cells = (f"{number(x)} ± {number(s)}" for x, s in zip(one.values, one.std, strict=True))
+        table.add_row(one.names[0], *cells, one.unit, f"{one.p:.2g}", style="bold" if one.differ else "")
     return table
 
 

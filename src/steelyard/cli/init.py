@@ -41,7 +41,7 @@ def _document(draft: Draft) -> dict[str, object]:
         "schema": "steelyard.init/1",
         "project": str(draft.path),
         "robot": draft.robot.name,
-        "joints": list(draft.robot.joint_names),
+        "joints": list(draft.robot.axis_names),
         "guess": guess,
         "questions": [asdict(one) for one in draft.guess.findings],
     }

@@ -21,7 +21,7 @@ def robots(as_json: JsonFlag = False) -> None:
     listed = []
     for name in builtin_robots():
         robot = read_robot(name)
-        inertias = all(link.inertia is not None for link in robot.links)
+        inertias = all(robot.links[i].inertia is not None for i in robot.bodies)
         listed.append({"name": name, "joints": robot.dof, "nominal_inertias": inertias, "source": robot.source})
     if as_json:
         emit({"schema": "steelyard.robots/1", "robots": listed})

@@ -146,7 +146,7 @@ def delays(
         emit(
             record("steelyard.delays/1", {"robot": model.robot.name, "runs": {n: asdict(d) for n, d in found.items()}})
         )
-    table = Table(Column("delay ± σ [ms]", no_wrap=True), *model.robot.joint_names, "all joints")
+    table = Table(Column("delay ± σ [ms]", no_wrap=True), *model.robot.axis_names, "all joints")
     for name, late in found.items():
         cells = [f"{1e3 * d:+.2f} ± {1e3 * s:.2f}" for d, s in zip(late.seconds, late.std, strict=True)]
         table.add_row(name, *cells, f"{1e3 * late.common:+.2f} ± {1e3 * late.common_std:.2f}")

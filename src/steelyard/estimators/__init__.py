@@ -16,7 +16,9 @@ from steelyard.estimators.iv import IV
 from steelyard.estimators.ls import LS
 from steelyard.estimators.map import MAP
 from steelyard.estimators.output_error import OutputError
+from steelyard.estimators.recursive import Recursive
 from steelyard.estimators.ridge import Ridge
+from steelyard.estimators.rls import RLS
 from steelyard.estimators.tls import TLS
 from steelyard.estimators.tls_mixed import TLSMixed
 from steelyard.estimators.wls import WLS
@@ -28,6 +30,7 @@ __all__ = [
     "IV",
     "LS",
     "MAP",
+    "RLS",
     "TLS",
     "WLS",
     "Essential",
@@ -36,13 +39,15 @@ __all__ = [
     "Gains",
     "Huber",
     "OutputError",
+    "Recursive",
     "Ridge",
     "TLSMixed",
     "named_estimator",
 ]
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    kind.name: kind for kind in (LS, WLS, Huber, MAP, Ridge, Essential, Gains, TLSMixed, TLS, IV, DIDIM, OutputError)
+    kind.name: kind
+    for kind in (LS, WLS, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, TLSMixed, TLS, IV, DIDIM, OutputError)
 }
 
 

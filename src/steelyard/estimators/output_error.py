@@ -162,7 +162,7 @@ class Outputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        joints = self.problem.model.robot.joint_names
+        joints = self.problem.model.robot.axis_names
         places = tuple(f"position of {joint}" for joint in joints)
         return (joints if self.torques else ()) + (places if self.positions else ())
 

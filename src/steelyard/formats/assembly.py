@@ -6,7 +6,7 @@ Every reader ends here, so that trees are checked, ordered and lumped in one way
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Literal
@@ -14,15 +14,24 @@ from typing import Literal
 import numpy as np
 
 from steelyard.errors import RobotError, choices
+from steelyard.loops import FrameLoop
 from steelyard.parameters import Array
-from steelyard.robot import BASE, Drive, Joint, Limits, Link, Lump, Pose, lumped
+from steelyard.pose import Pose
+from steelyard.robot import BASE, Drive, Joint, JointKind, Limits, Link, Lump, Robot, lumped
 
-ConnectionKind = Literal["revolute", "continuous", "prismatic", "fixed"]
+ConnectionKind = Literal["revolute", "continuous", "prismatic", "fixed", "free", "ball"]
+# Coordinates of a body that moves freely or turns about a point, in their order, and the axes they slide along or turn
+# about: each is a joint of its own, in the frame of the one before.
+COORDINATES: dict[str, tuple[str, ...]] = {"free": ("x", "y", "z", "rx", "ry", "rz"), "ball": ("rx", "ry", "rz")}
 
 
 @dataclass(frozen=True)
 class Connection:
-    """One joint of a file: ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q), S = (axis, point × axis); the identity if fixed."""
+    """One joint of a file: ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q), S = (axis, point × axis); the identity if fixed.
+
+    A free body has pose · Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz), a ball joint pose · Rx(rx) Ry(ry) Rz(rz) about
+    `point`. Both coordinates are singular where ry is a quarter turn; `limits` and `drive` are not theirs.
+    """
 
     name: str
     kind: ConnectionKind
@@ -66,10 +75,61 @@ def assemble(
                 lumps[parent].append(Lump(c.child, pose, bodies[c.child], c.name))
             continue
         _refuse_infinite(c, pose)
-        carrier[c.child] = (len(links), Pose())
-        links.append(Link(c.child, bodies[c.child]))
-        joints.append(Joint(c.name, c.kind, parent, pose, c.axis, c.point, c.limits, c.drive))
+        for link, joint in _moving(c, parent, len(links), pose, bodies[c.child]):
+            links.append(link)
+            joints.append(joint)
+        carrier[c.child] = (len(links) - 1, Pose())
     return Tree(tuple(_finite(lumped(link, lumps[i])) for i, link in enumerate(links)), tuple(joints), base)
+
+
+def _moving(c: Connection, parent: int, first: int, pose: Pose, inertia: Array | None) -> Iterator[tuple[Link, Joint]]:
+    """The links and joints of one connection, the body last; `first` is the index that the first of them will have."""
+    kind = c.kind
+    if kind == "revolute" or kind == "continuous" or kind == "prismatic":
+        yield Link(c.child, inertia), Joint(c.name, kind, parent, pose, c.axis, c.point, c.limits, c.drive)
+        return
+    for k, coordinate in enumerate(COORDINATES[kind]):
+        last = coordinate == COORDINATES[kind][-1]
+        link = Link(c.child, inertia) if last else Link(f"{c.child}.{coordinate}", np.zeros(10), virtual=True)
+        axis = np.eye(3)["xyz".index(coordinate[-1])]
+        turns = coordinate.startswith("r")
+        slides_or_turns: JointKind = "continuous" if turns else "prismatic"
+        point = c.point if turns else np.zeros(3)
+        yield link, Joint(f"{c.name}.{coordinate}", slides_or_turns, parent, pose, axis, point, bare=True)
+        parent, pose = first + k, Pose()
+
+
+def carrier_of(robot: Robot, body: str, what: str) -> tuple[str, Pose]:
+    """The link that carries a body of the file, and the body's frame seen from it.
+
+    The base, by its name or "base", is seen from the world: there the pose is the identity.
+    """
+    carriers = {lump.name: (link.name, lump.pose) for link in robot.links for lump in link.lumps}
+    names = [link.name for link in robot.links if not link.virtual]
+    if body in names:
+        return body, Pose()
+    if body in carriers:
+        return carriers[body]
+    if body in ("base", robot.base):
+        return robot.base, Pose()
+    valid = dict.fromkeys(("base", robot.base, *names, *carriers))
+    raise RobotError(f"{what}: {choices('link', body, valid)} 'base' is what the robot stands on, whatever its name.")
+
+
+def refuse_adrift(robot: Robot) -> None:
+    """Refuse a body that moves freely, or turns about a point, and that no loop holds: nothing would drive it."""
+    ends = [end.link for loop in robot.loops if isinstance(loop, FrameLoop) for end in loop.ends]
+    held = {joint for link in ends for joint in robot.ancestors(robot.link_index(link))}
+    for i, joint in enumerate(robot.joints):
+        if joint.bare and i not in held:
+            name, _, first = joint.name.rpartition(".")
+            kind = next(kind for kind, coordinates in COORDINATES.items() if coordinates[0] == first)
+            body = robot.links[i + len(COORDINATES[kind]) - 1].name
+            raise RobotError(
+                f"Joint '{name}' of '{body}' is a {kind} joint and no loop holds '{body}'. Floating bases and loose "
+                "bodies are not supported: state the loops that hold it, or make it fixed if it does not move in the "
+                "recordings."
+            )
 
 
 def _refuse_infinite(c: Connection, pose: Pose) -> None:
@@ -106,8 +166,9 @@ def _root(robot: str, bodies: Mapping[str, Array | None], connections: Sequence[
                 raise RobotError(f"Joint '{c.name}' names a {role} that is missing. {choices('link', name, bodies)}")
         if c.child in parent_joint:
             raise RobotError(
-                f"Link '{c.child}' has two parents, by the joints '{parent_joint[c.child]}' and '{c.name}': closed "
-                "loops are not supported. Cut the loop by removing one of the two joints."
+                f"Link '{c.child}' has two parents, by the joints '{parent_joint[c.child]}' and '{c.name}': this file "
+                "can describe a tree only. Remove one of the two joints; where it closes a loop that moves, describe "
+                "the robot in a table (.toml) with a [[loop]], or in MJCF with an <equality>."
             )
         parent_joint[c.child] = c.name
     roots = [name for name in bodies if name not in parent_joint]

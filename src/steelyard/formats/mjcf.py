@@ -1,7 +1,9 @@
 """MJCF, through the compiled model of MuJoCo.
 
 Read: bodies with their compiled inertias, hinge and slide joints with range, armature, damping and friction loss, joint
-springs, tendons that are springs between two sites, and gravity. Not read: actuators, contacts and gravity
+springs, tendons that are springs between two sites, and gravity. Of parallel robots: free and ball joints (without
+damping, friction loss and armature, which do not act along their coordinates), equality constraints of kind connect,
+weld and joint as loops, and which joints have an actuator. Not read: what actuators do, contacts and gravity
 compensation; they are effects beside the rigid-body model, to be stated as terms.
 """
 
@@ -14,11 +16,17 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
+from steelyard.balancers import Anchor, JointSpring, Spring, TensionSpring
 from steelyard.errors import MissingExtraError, RobotError
-from steelyard.formats.assembly import Connection, ConnectionKind, assemble, unique
+from steelyard.formats.assembly import COORDINATES, Connection, ConnectionKind, assemble, refuse_adrift, unique
+from steelyard.loops import FRAME, POINT, Attachment, FrameLoop, JointLoop, Loop
 from steelyard.parameters import Array, inertial_vector, skew
-from steelyard.robot import Anchor, Drive, JointSpring, Limits, Pose, Robot, Spring, TensionSpring
+from steelyard.pose import Pose
+from steelyard.robot import Drive, Joint, Limits, Robot
+
+LOOPS = ("connect", "weld", "joint")  # kinds of equality constraints that are read
 
 
 def read_mjcf(path: Path) -> Robot:
@@ -71,23 +79,40 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
     off = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     gravity = np.zeros(3) if off else np.array(model.opt.gravity, float)
     slack = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_SPRING)
-    springs = () if slack else (*_joint_springs(mujoco, model), *_tendon_springs(mujoco, model, body_names))
-    return Robot(
+    frames = _Frames(mujoco, model, body_names)
+    springs = () if slack else (*_joint_springs(mujoco, model), *_tendon_springs(mujoco, model, frames))
+    loops = tuple(_loops(mujoco, model, frames))
+    robot = Robot(
         name,
         tree.links,
         tree.joints,
         base=tree.base,
         nominal={f"{spring.name}.{symbol}": value for spring, symbol, value in springs},
         springs=tuple(spring for spring, _, _ in springs),
+        loops=loops,
+        actuated=_actuated(mujoco, model) if loops else None,
+        home=_home(mujoco, model, tree.joints) if loops else None,
     ).with_gravity(gravity.tolist())
+    refuse_adrift(robot)
+    return robot
+
+
+def _kind(mujoco: ModuleType, family: str, number: int) -> str:
+    """Name of a constant of MuJoCo as the file writes it: ("Joint", 3) → "hinge"."""
+    return str(getattr(mujoco, f"mjt{family}")(int(number)).name).partition("_")[2].lower()
+
+
+def _active(model: Any) -> list[int]:
+    """The equality constraints that hold when a simulation starts."""
+    return [e for e in range(model.neq) if model.eq_active0[e]]
 
 
 def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
-    if model.neq:
-        kinds = sorted({str(mujoco.mjtEq(int(t)).name).removeprefix("mjEQ_").lower() for t in model.eq_type})
+    others = {kind for e in _active(model) if (kind := _kind(mujoco, "Eq", model.eq_type[e])) not in LOOPS}
+    if others:
         raise RobotError(
-            f"The model has {model.neq} equality constraint(s) ({', '.join(kinds)}): closed loops "
-            "and coupled joints are not supported. Remove <equality> and make the joints fixed that depend on others."
+            f"The model has equality constraints of kind {', '.join(sorted(others))}, which are not supported: only "
+            f"{', '.join(LOOPS)}. Remove them, and make the joints fixed that depend on others."
         )
     tendons = [_name(mujoco, model, "TENDON", k) for k in range(model.ntendon) if not _is_spring(mujoco, model, k)]
     if tendons:
@@ -97,14 +122,6 @@ def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
         )
     if model.nflex:
         raise RobotError("The model has flexible bodies (<flex>), which are not supported: links are rigid.")
-    for k in range(model.njnt):
-        kind = mujoco.mjtJoint(int(model.jnt_type[k])).name.removeprefix("mjJNT_").lower()
-        if kind not in ("hinge", "slide"):
-            body = _name(mujoco, model, "BODY", int(model.jnt_bodyid[k]))
-            raise RobotError(
-                f"Joint '{_name(mujoco, model, 'JOINT', k)}' of body '{body}' is a {kind} joint, not supported: "
-                "Steelyard identifies robots on a fixed base whose joints are hinge or slide."
-            )
 
 
 def _is_spring(mujoco: ModuleType, model: Any, k: int) -> bool:
@@ -125,7 +142,11 @@ def _is_linear(model: Any, what: str, k: int) -> bool:
 def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str, float]]:
     """Springs of the joints that have a stiffness: the spring, and the symbol and value of its column."""
     for k, stiffness in enumerate(model.jnt_stiffness):
-        name = _name(mujoco, model, "JOINT", k)
+        name, kind = _name(mujoco, model, "JOINT", k), _kind(mujoco, "Joint", model.jnt_type[k])
+        if stiffness and kind in COORDINATES:
+            raise RobotError(
+                f"Joint '{name}' is a {kind} joint with a stiffness: joint springs turn or slide. Remove it."
+            )
         if not _is_linear(model, "jnt", k):
             raise RobotError(
                 f"Joint '{name}' has a stiffness with higher powers; springs are linear here. Give one number."
@@ -135,23 +156,109 @@ def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str
             yield JointSpring(f"{name}_spring", name, free), "K", float(stiffness)
 
 
-def _tendon_springs(mujoco: ModuleType, model: Any, body_names: list[str]) -> Iterator[tuple[Spring, str, float]]:
+def _tendon_springs(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[tuple[Spring, str, float]]:
     """The tendons as springs between the moving bodies that carry their sites."""
-    if not model.ntendon:
-        return
-    # sites on bodies without joints hang on the moving body before them, wherever that is
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-
-    def anchor(site: int) -> Anchor:
-        body = int(model.body_weldid[model.site_bodyid[site]])
-        rotation = np.array(data.xmat[body], float).reshape(3, 3)
-        return Anchor(body_names[body], rotation.T @ (data.site_xpos[site] - data.xpos[body]))
-
     for k in range(model.ntendon):
-        first, second = (anchor(int(site)) for site in model.wrap_objid[model.tendon_adr[k] :][:2])
+        sites = (frames.of_site(int(site)) for site in model.wrap_objid[model.tendon_adr[k] :][:2])
+        first, second = (Anchor(site.link, site.pose.position) for site in sites)
         name, free = _name(mujoco, model, "TENDON", k), float(model.tendon_lengthspring[k, 0])
         yield TensionSpring(name, (first, second), free), "Kr", float(model.tendon_stiffness[k])
+
+
+class _Frames:
+    """Frames of the compiled model on the moving bodies that carry them, or on the world.
+
+    Bodies without joints hang on the moving body before them, wherever that is: at the reference position.
+    """
+
+    def __init__(self, mujoco: ModuleType, model: Any, body_names: list[str]) -> None:
+        self.model, self.names = model, body_names
+        self.data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, self.data)
+
+    def of_body(self, body: int, local: Pose) -> Attachment:
+        """A frame seen from a body."""
+        return self._carried(body, self._world("x", body) @ local)
+
+    def of_site(self, site: int) -> Attachment:
+        return self._carried(int(self.model.site_bodyid[site]), self._world("site_x", site))
+
+    def _carried(self, body: int, world: Pose) -> Attachment:
+        carrier = int(self.model.body_weldid[body])
+        return Attachment(self.names[carrier], self._world("x", carrier).inverse() @ world)
+
+    def _world(self, prefix: str, number: int) -> Pose:
+        rotation, position = (getattr(self.data, prefix + part)[number] for part in ("mat", "pos"))
+        return Pose(np.array(rotation, float).reshape(3, 3), np.array(position, float))
+
+
+# --- Loops ------------------------------------------------------------------------------------------------------------
+
+
+def _loops(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[Loop]:
+    """The equality constraints that are active, see MuJoCo's documentation of `equality`."""
+    for e in _active(model):
+        kind, name = _kind(mujoco, "Eq", model.eq_type[e]), _name(mujoco, model, "EQUALITY", e)
+        data, objects = np.array(model.eq_data[e], float), (int(model.eq_obj1id[e]), int(model.eq_obj2id[e]))
+        if kind == "joint":
+            yield _joint_loop(mujoco, model, name, objects, data)
+            continue
+        # A weld whose torques count nothing is a connect.
+        components = FRAME if kind == "weld" and data[10] != 0.0 else POINT
+        if int(model.eq_objtype[e]) == int(mujoco.mjtObj.mjOBJ_SITE):
+            first, second = (frames.of_site(site) for site in objects)
+        else:
+            # connect: the anchor on body 1, then on body 2. weld: on body 2, then on body 1, and body 2's turn from 1
+            on_first, on_second = (data[0:3], data[3:6]) if kind == "connect" else (data[3:6], data[0:3])
+            turned = _rotation(data[6:10]) if kind == "weld" else np.eye(3)
+            first = frames.of_body(objects[0], Pose(turned, on_first))
+            second = frames.of_body(objects[1], Pose(np.eye(3), on_second))
+        yield FrameLoop(name, (first, second), components)
+
+
+def _joint_loop(mujoco: ModuleType, model: Any, name: str, joints: tuple[int, int], data: Array) -> JointLoop:
+    """q₁ − ref₁ = Σ_k polycoef[k] (q₂ − ref₂)^k, written out in powers of q₂."""
+    first = _name(mujoco, model, "JOINT", joints[0])
+    if joints[1] < 0:
+        raise RobotError(
+            f"Equality '{name}' holds joint '{first}' where it is. Remove the joint, which fixes its body."
+        )
+    reference = [float(model.qpos0[int(model.jnt_qposadr[k])]) for k in joints]
+    shifted = Polynomial(data[:5])(Polynomial([-reference[1], 1.0])) + reference[0]
+    coefficients = tuple(float(c) for c in shifted.trim().coef)
+    return JointLoop(name, first, _name(mujoco, model, "JOINT", joints[1]), coefficients)
+
+
+def _actuated(mujoco: ModuleType, model: Any) -> tuple[str, ...]:
+    """Joints that an actuator drives, in the order of the joints."""
+    driven: set[int] = set()
+    for k in range(model.nu):
+        kind, target = _kind(mujoco, "Trn", model.actuator_trntype[k]), int(model.actuator_trnid[k, 0])
+        name = _name(mujoco, model, "ACTUATOR", k)
+        if kind not in ("joint", "jointinparent"):
+            raise RobotError(
+                f"Actuator '{name}' works on a {kind}. In a model with <equality> the actuators tell which joints "
+                "motors drive: put it on a joint, or remove it."
+            )
+        if _kind(mujoco, "Joint", model.jnt_type[target]) in COORDINATES:
+            joint = _name(mujoco, model, "JOINT", target)
+            raise RobotError(f"Actuator '{name}' drives '{joint}', which neither turns nor slides. Use hinge or slide.")
+        driven.add(target)
+    if not driven:
+        raise RobotError(
+            "The model has <equality> loops, so it must say which joints motors drive and encoders read, and it has no "
+            'actuator. Add an <actuator> section with one entry a driven joint, e.g. <motor joint="…"/>.'
+        )
+    return tuple(_name(mujoco, model, "JOINT", k) for k in sorted(driven))
+
+
+def _home(mujoco: ModuleType, model: Any, joints: tuple[Joint, ...]) -> Array:
+    """The reference position, in which MuJoCo closes the loops; free and ball joints are measured from it."""
+    reference = {_name(mujoco, model, "JOINT", k): float(model.qpos0[a]) for k, a in enumerate(model.jnt_qposadr)}
+    return np.array([0.0 if joint.bare else reference[joint.name] for joint in joints])
+
+
+# --- Names, joints and bodies -----------------------------------------------------------------------------------------
 
 
 def _name(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
@@ -181,6 +288,9 @@ def _connections(mujoco: ModuleType, model: Any, b: int, body_names: list[str]) 
 
 
 def _moving(mujoco: ModuleType, model: Any, k: int, name: str, parent: str, child: str, pose: Pose) -> Connection:
+    if (mobile := _kind(mujoco, "Joint", model.jnt_type[k])) in COORDINATES:
+        loose: ConnectionKind = "ball" if mobile == "ball" else "free"
+        return Connection(name, loose, parent, child, pose, point=np.array(model.jnt_pos[k], float))
     slides = int(model.jnt_type[k]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     limited = bool(model.jnt_limited[k])
     kind: ConnectionKind = "prismatic" if slides else "revolute" if limited else "continuous"

@@ -8,17 +8,11 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from steelyard.balancers import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring, TensionSpring
 from steelyard.errors import RobotError, choices
+from steelyard.formats.assembly import carrier_of
 from steelyard.formats.table_values import Angle, Vector, radians
-from steelyard.robot import (
-    Anchor,
-    ConstantForceSpring,
-    CrankSpring,
-    JointSpring,
-    Robot,
-    Spring,
-    TensionSpring,
-)
+from steelyard.robot import Robot
 
 
 class SpringTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -91,15 +85,5 @@ def spring_of(robot: Robot, table: SpringTable) -> Spring:
 
 def _anchor(robot: Robot, link: str, point: Vector, what: str) -> Anchor:
     """The point on the moving link that carries it, or on the base."""
-    place = np.array(point, float)
-    carriers = {lump.name: (moving.name, lump.pose) for moving in robot.links for lump in moving.lumps}
-    if link in carriers:
-        name, pose = carriers[link]
-        return Anchor(name, pose.rotation @ place + pose.position)
-    names = [moving.name for moving in robot.links]
-    if link in names:
-        return Anchor(link, place)
-    if link in ("base", robot.base):
-        return Anchor(robot.base, place)
-    valid = dict.fromkeys(("base", robot.base, *names, *carriers))
-    raise RobotError(f"{what}: {choices('link', link, valid)} 'base' is what the robot stands on, whatever its name.")
+    name, pose = carrier_of(robot, link, what)
+    return Anchor(name, pose.rotation @ np.array(point, float) + pose.position)

@@ -11,7 +11,7 @@
     name = "joint1"
     link = "link1"                  # default: "link" and the joint's number
     parent = "base"                 # default: the link of the joint before
-    kind = "revolute"               # default; or continuous, prismatic, fixed
+    kind = "revolute"               # default; or continuous, prismatic, fixed, free (the platform of a parallel robot)
     alpha = "-pi/2"                 # mdh: gamma b alpha d theta r;   dh: theta d a alpha;   0 where left out
     lower = -3.1                    # optional, with upper, velocity, effort: limits
     rotor = 0.4                     # optional, with viscous, coulomb, offset: nominal drive values
@@ -29,9 +29,21 @@
     links = ["base", "link2"]
     points = [[0, 0, 0.5], [0.3, 0, 0]]
 
+A parallel robot is a tree and the loops that close it; then the joints that motors drive are named, at the top:
+
+    actuated = ["joint1", "joint3"]
+    legs = [["joint1", "joint2"], ["joint3", "joint4"]]     # optional: legs that are built alike
+    home = { joint1 = "pi/2", joint3 = 0.4 }                # optional: about where the loops close; zero where left out
+
+    [[loop]]                        # see `LoopTable`
+    kind = "point"
+    links = ["link2", "link4"]
+    points = [[0.3, 0, 0], [0.3, 0, 0]]
+
 mdh (Khalil–Kleinfinger): ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r), the frame of link j on the axis of joint j.
 dh (standard, distal):    ᵃT_j = Rz(θ) Tz(d) Tx(a) Rx(α), the frame of link j at its far end.
-The joint variable is added to θ if the joint turns, to r (mdh) or d (dh) if it slides.
+The joint variable is added to θ if the joint turns, to r (mdh) or d (dh) if it slides. A free joint has six, "joint.x"
+to "joint.rz", which move the link on from there: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
 """
 
 from __future__ import annotations
@@ -43,6 +55,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from steelyard.balancers import GasCompensator
 from steelyard.errors import RobotError, choices
 from steelyard.formats.assembly import (
     Connection,
@@ -54,17 +67,12 @@ from steelyard.formats.assembly import (
     turn,
     unique,
 )
+from steelyard.formats.loop_tables import Home, LoopTable, with_loops
 from steelyard.formats.spring_tables import SpringTable, spring_of
 from steelyard.formats.table_values import Angle, Vector, radians, row_name, typed
 from steelyard.parameters import INERTIAL, Array, inertial_vector
-from steelyard.robot import (
-    DEGREES_OF_FREEDOM,
-    STANDARD_GRAVITY,
-    Drive,
-    GasCompensator,
-    Pose,
-    Robot,
-)
+from steelyard.pose import Pose
+from steelyard.robot import DEGREES_OF_FREEDOM, STANDARD_GRAVITY, Drive, Robot
 
 
 class Inertia(msgspec.Struct, forbid_unknown_fields=True):
@@ -149,6 +157,10 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     nominal: dict[str, float | dict[str, float]] = {}
     compensator: CompensatorTable | None = None
     spring: list[dict[str, Any]] = []
+    loop: list[dict[str, Any]] = []
+    actuated: tuple[str, ...] | None = None
+    home: Home | None = None
+    legs: tuple[tuple[str, ...], ...] = ()
 
 
 ROWS: dict[str, type[MdhRow] | type[DhRow]] = {"mdh": MdhRow, "dh": DhRow}
@@ -184,19 +196,22 @@ def _robot(raw: dict[str, Any]) -> Robot:
     base_rpy = [radians(angle, "base_rpy") for angle in table.base_rpy]
     tree = assemble(table.name, bodies, connections, pose_from_rpy(table.base_xyz, base_rpy))
     names = [joint.name for joint in tree.joints]
+    motors = names if table.actuated is None else [name for name in table.actuated if name in names]
     robot = Robot(
         table.name,
         tree.links,
         tree.joints,
         gravity=np.array(table.gravity, float),
-        coupling=_coupling(table.coupling, names),
+        coupling=_coupling(table.coupling, motors),
         nominal=_nominal(table.nominal),
         base=tree.base,
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
     )
     springs = [typed(row, SpringTable, row_name("spring", row, i)) for i, row in enumerate(table.spring)]
-    return replace(robot, springs=tuple(spring_of(robot, table) for table in springs))
+    robot = replace(robot, springs=tuple(spring_of(robot, table) for table in springs))
+    loops = [typed(row, LoopTable, row_name("loop", row, i)) for i, row in enumerate(table.loop)]
+    return with_loops(robot, loops, table.actuated, table.home, table.legs)
 
 
 def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
@@ -269,6 +284,8 @@ def _nominal(table: dict[str, float | dict[str, float]]) -> dict[str, float]:
 
 
 def _connection(row: MdhRow | DhRow, parent: str, link: str) -> Connection:
+    if row.kind == "free":
+        _refuse_drive(row)
     alpha, theta = radians(row.alpha, f"joint '{row.name}' alpha"), radians(row.theta, f"joint '{row.name}' theta")
     if isinstance(row, MdhRow):
         gamma = radians(row.gamma, f"joint '{row.name}' gamma")
@@ -276,11 +293,18 @@ def _connection(row: MdhRow | DhRow, parent: str, link: str) -> Connection:
         axis, point = np.array([0.0, 0.0, 1.0]), np.zeros(3)
     else:
         pose, axis, point = dh_screw(theta, row.d, row.a, alpha)
-    if row.kind == "prismatic":
+    if row.kind in ("prismatic", "free"):
         point = np.zeros(3)
     limits = checked_limits(row.name, row.lower, row.upper, row.velocity, row.effort)
     drive = Drive(row.rotor, row.viscous, row.coulomb, row.offset)
     return Connection(row.name, row.kind, parent, link, pose, axis, point, limits, drive)
+
+
+def _refuse_drive(row: JointRow) -> None:
+    keys = ("lower", "upper", "velocity", "effort", "rotor", "viscous", "coulomb", "offset")
+    given = [key for key in keys if getattr(row, key) is not None]
+    if given:
+        raise RobotError(f"joint '{row.name}' is free: no motor drives it and nothing rubs. Remove {', '.join(given)}.")
 
 
 def mdh_pose(gamma: float, b: float, alpha: float, d: float, theta: float, r: float) -> Pose:

@@ -1,12 +1,14 @@
 """URDF, with the standard library alone.
 
-Frames and axes are kept as the file has them. Not read, because they carry no rigid-body dynamics: visuals, collisions,
-transmissions, simulator plugins.
+Frames and axes are kept as the file has them. A joint with <mimic> follows another: it is passive, all others are
+driven. Not read, because they carry no rigid-body dynamics: visuals, collisions, transmissions, simulator plugins.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -15,9 +17,12 @@ import numpy as np
 
 from steelyard.errors import RobotError, choices
 from steelyard.formats.assembly import Connection, ConnectionKind, assemble, checked_limits, pose_from_rpy, unique
+from steelyard.loops import JointLoop
 from steelyard.parameters import Array, inertial_vector, transformed_inertia
-from steelyard.robot import DEGREES_OF_FREEDOM, Drive, Limits, Pose, Robot
+from steelyard.pose import Pose
+from steelyard.robot import Drive, Limits, Robot
 
+KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
 LONGEST_PROLOG = 2**16  # bytes before the root element has started; real files have a comment of a few lines
 
@@ -117,7 +122,40 @@ def _robot(root: Element) -> Robot:
         moving = {c.child for c in connections if c.kind != "fixed"}
         bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
     tree = assemble(name, bodies, connections)
-    return Robot(name, tree.links, tree.joints, base=tree.base)
+    mimics = {loop.joint: loop for joint in root.findall("joint") for loop in _mimics(joint)}
+    for follower, loop in mimics.items():
+        names = [joint.name for joint in tree.joints]
+        if loop.other not in names:
+            raise RobotError(f"joint '{follower}' <mimic>: {choices('moving joint', loop.other, names)}")
+        _refuse_circle(follower, mimics)
+    robot = Robot(name, tree.links, tree.joints, base=tree.base)
+    if not mimics:
+        return robot
+    return replace(
+        robot, loops=tuple(mimics.values()), actuated=tuple(joint for joint in robot.joint_names if joint not in mimics)
+    )
+
+
+def _mimics(joint: Element) -> Iterator[JointLoop]:
+    """<mimic joint multiplier offset>: the joint follows another, q = multiplier · q_other + offset."""
+    element = joint.find("mimic")
+    if element is None or joint.get("type") == "fixed":
+        return
+    name = _name(joint)
+    what = f"joint '{name}' <mimic>"
+    other = element.get("joint", "").strip()
+    if not other:
+        raise RobotError(f'{what} has no joint="…": name the joint that it follows.')
+    multiplier, offset = _optional(element, "multiplier", what), _optional(element, "offset", what)
+    yield JointLoop(f"{name}_mimic", name, other, (offset or 0.0, 1.0 if multiplier is None else multiplier))
+
+
+def _refuse_circle(joint: str, mimics: dict[str, JointLoop]) -> None:
+    chain = [joint]
+    while chain[-1] in mimics:
+        chain.append(mimics[chain[-1]].other)
+        if chain[-1] in chain[:-1]:
+            raise RobotError(f"The joints {' → '.join(chain)} follow each other by <mimic>, so no motor drives them.")
 
 
 def _connection(joint: Element) -> Connection:
@@ -129,13 +167,8 @@ def _connection(joint: Element) -> Connection:
             f"{what} is of type '{kind}', which is not supported: Steelyard identifies robots on a fixed base whose "
             "joints turn or slide. Make it fixed if it does not move in the recordings."
         )
-    if kind not in DEGREES_OF_FREEDOM:
-        raise RobotError(f"{what}: {choices('joint type', kind, DEGREES_OF_FREEDOM)}")
-    if joint.find("mimic") is not None and kind != "fixed":
-        raise RobotError(
-            f"{what} has a <mimic>: coupled joints are not supported until loops exist. Make it fixed if it does not "
-            "move in the recordings, or remove the <mimic> if it is driven and measured by itself."
-        )
+    if kind not in KINDS:
+        raise RobotError(f"{what}: {choices('joint type', kind, KINDS)}")
     return Connection(
         name,
         cast(ConnectionKind, kind),

@@ -87,7 +87,7 @@ def chosen_group(
     best = ranked(usable, kinds)
     if best and not best[0].meaning.commanded:
         return best[0]
-    joints = f"the {robot.dof} joints of '{robot.name}' ({', '.join(robot.joint_names)})"
+    joints = f"the {robot.dof} joints of '{robot.name}' ({', '.join(robot.axis_names)})"
     partial = [one for one in found if one.meaning.kind in kinds and not one.is_complete]
     if partial:
         near = max(partial, key=lambda one: (not one.meaning.commanded, len(one.columns)))

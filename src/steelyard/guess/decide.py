@@ -195,7 +195,7 @@ class _Decision:
     def _outside(self, low: Array, high: Array, wide: Sequence[str]) -> Doubt | None:
         """Joints whose travel fits but whose place does not: another zero, sign or column."""
         off = []
-        for joint, least, most in zip(self.robot.joints, low, high, strict=True):
+        for joint, least, most in zip(self.robot.axes, low, high, strict=True):
             slack = 0.05 * (joint.limits.upper - joint.limits.lower)
             outside = least < joint.limits.lower - slack or most > joint.limits.upper + slack
             if joint.name in wide or (np.isfinite(slack) and outside):
@@ -229,7 +229,7 @@ class _Decision:
     def _efforts(self, q: GuessedSignal) -> tuple[GuessedSignal, list[Finding]]:
         group = self.effort
         is_current = group.meaning.kind == "current"
-        usual = ["A" if is_current else "N" if joint.is_prismatic else "N.m" for joint in self.robot.joints]
+        usual = ["A" if is_current else "N" if joint.is_prismatic else "N.m" for joint in self.robot.axes]
         units = tuple(said or unit for said, unit in zip(group.units, usual, strict=True))
         why = [group.why, *_says(group)]
         checks: list[Finding] = []
@@ -254,7 +254,7 @@ class _Decision:
     def _size(self, units: Sequence[str]) -> list[Finding]:
         """Efforts far from the file's limits were measured elsewhere or in another unit."""
         low, high = (x * factors(units, EFFORT_UNITS) for x in span(self.heads, self.effort.columns))
-        limits = np.array([joint.limits.effort for joint in self.robot.joints])
+        limits = np.array([joint.limits.effort for joint in self.robot.axes])
         known = np.isfinite(limits)
         share = np.maximum(np.abs(low), np.abs(high))[known] / limits[known]
         if known.any() and share.max() > _FAR_ABOVE:
@@ -269,13 +269,13 @@ class _Decision:
         """Friction opposes motion: where it seems to push, the effort counts the other way."""
         to_si = factors(q.units, POSITION_UNITS)
         sure = friction(self.heads, self.time.column, q.columns, self.effort.columns, to_si)
-        names = np.array(self.robot.joint_names)
+        names = np.array(self.robot.axis_names)
         against, along = names[sure > _SURE].tolist(), names[sure < -_SURE].tolist()
         why = [f"friction opposes the motion of {', '.join(against)}"] if against else []
         if not along:
             return (), why, []
         why.append(f"friction would push {', '.join(along)}: sign -1")
-        signs = tuple(-1.0 if name in along else 1.0 for name in self.robot.joint_names)
+        signs = tuple(-1.0 if name in along else 1.0 for name in self.robot.axis_names)
         doubt = Doubt(f"by the direction of friction, the effort of {', '.join(along)} counts backwards", "sign = 1.0")
         return signs, why, _unsure("effort.sign", doubt)
 

@@ -170,7 +170,7 @@ def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[Co
 def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) -> list[Group]:
     """Columns put together by what they are, complete for all joints or not, in the order of the log."""
     spelled = _joint_words(robot)
-    linear = any(joint.is_prismatic for joint in robot.joints)
+    linear = any(joint.is_prismatic for joint in robot.axes)
     readings = [_readings(column, spelled, header, linear, robot.dof) for column in columns]
 
     def family(name: ColumnName) -> tuple[str | None, ...]:
@@ -232,7 +232,7 @@ def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _joint_words(robot: Robot) -> list[tuple[str, ...]]:
     """The words that tell each joint's name from a number; empty where it is only a numbered `joint1` or `q1`."""
     out = []
-    for name in robot.joint_names:
+    for name in robot.axis_names:
         words = tuple(word for word in _split(name)[0] if word not in _QUANTITIES)
         out.append(() if all(word.isdecimal() for word in words) else words)
     return out
@@ -322,7 +322,7 @@ def _group(members: Sequence[ColumnName], robot: Robot) -> Group:
         why = "columns are named after the joints"
         surplus: tuple[str, ...] = tuple(m.column for m in members if placed[m.joint] is not m)
     else:
-        own = [int(n[-1]) if (n := re.findall(r"\d+", name)) else -1 for name in robot.joint_names]
+        own = [int(n[-1]) if (n := re.findall(r"\d+", name)) else -1 for name in robot.axis_names]
         numbers = sorted({member.number for member in members if member.number is not None})
         start = numbers[0] if numbers[0] in (0, 1) else 1
         # joints that carry the same numbers are meant by them, whatever their order
@@ -334,7 +334,7 @@ def _group(members: Sequence[ColumnName], robot: Robot) -> Group:
             "as the joints are" if is_own else f"and the robot has {robot.dof} joints"
         )
     ordered = [placed[k] for k in range(robot.dof) if k in placed]
-    missing = tuple(name for k, name in enumerate(robot.joint_names) if k not in placed)
+    missing = tuple(name for k, name in enumerate(robot.axis_names) if k not in placed)
     return Group(
         first.meaning,
         first.words,

@@ -76,13 +76,13 @@ def ranges(robot: Robot) -> Array:
         width = joint.limits.upper - joint.limits.lower
         return width if np.isfinite(width) else _SLIDE if joint.is_prismatic else _TURNS
 
-    return np.array([one(joint) for joint in robot.joints])
+    return np.array([one(joint) for joint in robot.axes])
 
 
 def beyond(robot: Robot, travel: Array) -> list[str]:
     """Joints that travel [rad | m] further than their range; one that turns without end has none."""
     wide = travel > _SLACK * ranges(robot)
-    return [joint.name for joint, far in zip(robot.joints, wide, strict=True) if far and joint.kind != "continuous"]
+    return [joint.name for joint, far in zip(robot.axes, wide, strict=True) if far and joint.kind != "continuous"]
 
 
 def other_angle(units: Sequence[str]) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def position_units(robot: Robot, stated: Sequence[str | None], source: str, trav
         return Told(said, f"{source} says {listed(said)}", doubt)
     units, why, doubt = [unit or "" for unit in stated], [], None
     for is_prismatic, options in ((False, _ROTARY), (True, _LINEAR)):
-        unknown = [k for k, j in enumerate(robot.joints) if j.is_prismatic == is_prismatic and stated[k] is None]
+        unknown = [k for k, j in enumerate(robot.axes) if j.is_prismatic == is_prismatic and stated[k] is None]
         if unknown:
             told = _by_range(options, travel[unknown], ranges(robot)[unknown])
             for k in unknown:
@@ -224,7 +224,7 @@ def _units(names: Sequence[str]) -> str:
 
 def _is_possible(speed: Array, robot: Robot) -> bool:
     """True if the fastest joint moves, and none faster than twice its limit."""
-    limits = np.array([2.0 * j.limits.velocity if np.isfinite(j.limits.velocity) else _SPEEDS[1] for j in robot.joints])
+    limits = np.array([2.0 * j.limits.velocity if np.isfinite(j.limits.velocity) else _SPEEDS[1] for j in robot.axes])
     return bool(np.all(speed <= limits) and speed.max() >= _SPEEDS[0])
 
 

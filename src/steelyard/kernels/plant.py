@@ -2,97 +2,61 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from steelyard.kernels.dynamics import (
-    CARRIED_LINK,
-    DRIVE,
-    OWN_LINK,
-    SCALAR_WORKSPACE,
-    equations_of_motion,
-    factorise,
-    link_motions,
-    substitute,
+from steelyard.kernels.closure import closing_scratch
+from steelyard.kernels.dynamics import SCALAR_WORKSPACE, factorise, substitute
+from steelyard.kernels.equations import (
+    COORDINATE,
+    DAMPING,
+    DONE,
+    EFFORT,
+    FACTOR,
+    FRICTION,
+    INDEFINITE,
+    LAST,
+    LOAD,
+    LOAD_BIAS,
+    LOAD_MASS,
+    MASS,
+    MATRICES,
+    NET,
+    NOW,
+    ROWS,
+    SPARE,
+    STATE,
+    STIFFNESS,
+    TREE_A,
+    TREE_MATRICES,
+    TREE_Q,
+    UNSETTLED,
+    Chains,
+    Dynamics,
+    Space,
+    assemble,
+    assemble_looped,
 )
-from steelyard.kernels.laws import ALONG, DAHL, JOINT, LINEAR, value
+from steelyard.kernels.laws import DAHL, value
 from steelyard.kernels.spatial import OPTIONS
 
-# How it went: all is well; M is not positive definite; load friction found no acceleration.
-DONE, INDEFINITE, UNSETTLED = 0, 1, 2
 # Pivots of M below this share of its diagonal are rounding.
 PIVOT = 1e-12
 _FIXED_POINTS = 200
 
-# Matrices of the scratch memory.
-MASS, FACTOR, LOAD_MASS, LAGGED, BEFORE = 0, 1, 2, 3, 4
-MATRICES = 5
-# Rows of the scratch memory; from `SPARE` on they are the caller's.
-NET, LOAD_BIAS, LOAD, EFFORT, DAMPING, STIFFNESS, SPARE = 0, 1, 2, 3, 4, 5, 8
-_FRICTION, _LAST = 6, 7
-ROWS = 20
-# Rows of a plant's memory: each law's coordinate and Dahl state at the last step, and its coordinate now.
-COORDINATE, STATE, NOW = 0, 1, 2
 
-
-class Dynamics(NamedTuple):
-    """All a plant is to the compiled loop, for n joints:  (M(q) + inertia) q̈ + h(q, q̇) + drive(q, q̇, q̈) = τ.
-
-    parent (n,)           index of each joint's parent, −1 for the base
-    joints (n + 1, …)     row 0: gravity (3,). Row j + 1: placement (4, 3, 4), screw (6,), inertial parameters of the
-                          link (10,), those behind the load that the gears carry (10,), from column DRIVE on the linear
-                          laws: inertia (n,), viscous (n,) and constant
-    laws (E, 8 + 3n)      the other laws, as `kernels.laws` says
-    loads (K, 4)          load friction: joint, gain, width and exponent
-
-    A plant with closed chains needs its loops here, and `accelerate` to solve for them; a simulation need not know.
-    """
-
-    parent: np.ndarray
-    joints: np.ndarray
-    laws: np.ndarray
-    loads: np.ndarray
-
-
-@njit(**OPTIONS)
-def scratch(n):
-    """Memory of one evaluation: link motions, matrices and rows."""
-    return np.zeros((n + 1, SCALAR_WORKSPACE)), np.zeros((MATRICES, n, n)), np.zeros((ROWS, n))
-
-
-@njit(**OPTIONS)
-def _assemble(parent, joints, laws, loads, work, matrices, rows, memory, q, v):
-    """M with the drives' inertia into matrices[MASS], all torque without q̈ and without load friction into rows[NET],
-    and where there is load friction τ_rigid's parts into matrices[LOAD_MASS] and rows[LOAD_BIAS]."""
-    n = parent.shape[0]
-    loaded = loads.shape[0] > 0
-    link_motions(parent, joints, rows, q, v, _FRICTION, _LAST, work)
-    if loaded:
-        equations_of_motion(parent, joints, CARRIED_LINK, work, matrices, LOAD_MASS, rows, LOAD_BIAS)
-    equations_of_motion(parent, joints, OWN_LINK, work, matrices, MASS, rows, NET)
-    for j in range(n):
-        total = rows[NET, j] + joints[j + 1, DRIVE + 2 * n]
-        for k in range(n):
-            total += joints[j + 1, DRIVE + n + k] * rows[v, k]
-        rows[NET, j] = total
-        for k in range(j + 1):
-            matrices[MASS, j, k] += joints[j + 1, DRIVE + k]
-    for e in range(laws.shape[0]):
-        state = q if laws[e, 0] >= LINEAR else v
-        one = int(laws[e, JOINT])
-        first, stop = (0, n) if one < 0 else (one, one + 1)
-        x = 0.0
-        for j in range(first, stop):
-            x += laws[e, ALONG + j] * rows[state, j]
-        memory[NOW, e] = x
-        f = value(laws, e, x, memory[COORDINATE, e], memory[STATE, e])
-        for j in range(first, stop):
-            rows[NET, j] += laws[e, ALONG + n + j] * f
-        if loaded:
-            for j in range(first, stop):
-                rows[LOAD_BIAS, j] += laws[e, ALONG + 2 * n + j] * f
+def space_of(plant: Dynamics) -> Space:
+    """Memory of a plant's evaluations."""
+    joints, n = len(plant.parent), len(plant.axes)
+    chains = None
+    if plant.loops is not None:
+        chains = Chains(
+            np.zeros((TREE_MATRICES, joints, joints)),
+            np.zeros((ROWS, joints)),
+            *(np.zeros((joints, n)), np.zeros(joints), np.zeros((joints, n))),
+            closing_scratch(plant.loops),
+        )
+    return Space(np.zeros((joints + 1, SCALAR_WORKSPACE)), np.zeros((MATRICES, n, n)), np.zeros((ROWS, n)), chains)
 
 
 @njit(**OPTIONS)
@@ -110,28 +74,35 @@ def times(matrices, a, rows, x, out):
 
 @njit(**OPTIONS)
 def _load_friction(loads, matrices, rows, v, a):
-    """rows[_FRICTION] = gain sign(q̇) |τ_rigid|^p at the acceleration rows[a]; leaves τ_rigid in rows[LOAD]."""
+    """rows[FRICTION] = gain sign(q̇) |τ_rigid|^p at the acceleration rows[a]; leaves τ_rigid in rows[LOAD]."""
     n = matrices.shape[1]
     times(matrices, LOAD_MASS, rows, a, LOAD)
     for j in range(n):
         rows[LOAD, j] += rows[LOAD_BIAS, j]
-        rows[_FRICTION, j] = 0.0
+        rows[FRICTION, j] = 0.0
     for k in range(loads.shape[0]):
         j = int(loads[k, 0])
         size = abs(rows[LOAD, j])
         if loads[k, 3] != 1.0:
             size = size ** loads[k, 3]
-        rows[_FRICTION, j] += loads[k, 1] * np.tanh(rows[v, j] / loads[k, 2]) * size
+        rows[FRICTION, j] += loads[k, 1] * np.tanh(rows[v, j] / loads[k, 2]) * size
 
 
 @njit(**OPTIONS)
-def accelerate(parent, joints, laws, loads, work, matrices, rows, memory, q, v, a):
-    """q̈ into rows[a] at rows[q], rows[v] under the joint torque rows[EFFORT]; returns how it went and the joint.
+def accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, q, v, a):
+    """q̈ into rows[a] at rows[q], rows[v] under the torque rows[EFFORT] of the axes; returns how it went and the axis.
 
     Load friction depends on q̈ itself. It is a small share of the torque, so q̈ ← M⁻¹(τ − … − f(q̈)) contracts.
     """
-    n = parent.shape[0]
-    _assemble(parent, joints, laws, loads, work, matrices, rows, memory, q, v)
+    n = rows.shape[1]
+    if loops is None:
+        assemble(parent, joints, laws, loads.shape[0] > 0, work, matrices, rows, memory, q, v)
+    else:
+        code = assemble_looped(
+            parent, joints, laws, loads.shape[0] > 0, axes, loops, work, matrices, rows, chains, memory, q, v
+        )
+        if code != DONE:
+            return code, 0
     for j in range(n):
         rows[NET, j] = rows[EFFORT, j] - rows[NET, j]
         rows[a, j] = rows[NET, j]
@@ -147,80 +118,223 @@ def accelerate(parent, joints, laws, loads, work, matrices, rows, memory, q, v, 
     for _ in range(_FIXED_POINTS):
         _load_friction(loads, matrices, rows, v, a)
         for j in range(n):
-            rows[_LAST, j] = rows[a, j]
-            rows[a, j] = rows[NET, j] - rows[_FRICTION, j]
+            rows[LAST, j] = rows[a, j]
+            rows[a, j] = rows[NET, j] - rows[FRICTION, j]
         substitute(matrices, FACTOR, rows, a)
         change, size = 0.0, 0.0
         for j in range(n):
             size = max(size, abs(rows[a, j]))
-            if abs(rows[a, j] - rows[_LAST, j]) > change:
-                change, worst = abs(rows[a, j] - rows[_LAST, j]), j
+            if abs(rows[a, j] - rows[LAST, j]) > change:
+                change, worst = abs(rows[a, j] - rows[LAST, j]), j
         if change <= 1e-13 * (1.0 + size):
             return DONE, 0
     return UNSETTLED, worst
 
 
 @njit(**OPTIONS)
-def command_torque(parent, joints, laws, loads, work, matrices, rows, memory, q, v, a, out):
-    """Inverse dynamics: rows[out] = τ at rows[q], rows[v], rows[a]."""
-    _assemble(parent, joints, laws, loads, work, matrices, rows, memory, q, v)
+def command_torque(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, q, v, a, out):
+    """Inverse dynamics: rows[out] = τ of the axes at rows[q], rows[v], rows[a]; returns how it went."""
+    if loops is None:
+        assemble(parent, joints, laws, loads.shape[0] > 0, work, matrices, rows, memory, q, v)
+    else:
+        code = assemble_looped(
+            parent, joints, laws, loads.shape[0] > 0, axes, loops, work, matrices, rows, chains, memory, q, v
+        )
+        if code != DONE:
+            return code
     times(matrices, MASS, rows, a, out)
-    for j in range(parent.shape[0]):
+    for j in range(rows.shape[1]):
         rows[out, j] += rows[NET, j]
     if loads.shape[0] > 0:
         _load_friction(loads, matrices, rows, v, a)
-        for j in range(parent.shape[0]):
-            rows[out, j] += rows[_FRICTION, j]
+        for j in range(rows.shape[1]):
+            rows[out, j] += rows[FRICTION, j]
+    return DONE
 
 
 @njit(**OPTIONS)
-def remember(laws, memory, rows, q):
-    """Dahl's states at rows[q], after a monotone way from where they were."""
-    n = rows.shape[1]
+def remember(laws, memory):
+    """Dahl's states where the laws were evaluated last, after a monotone way from where they were."""
     for e in range(laws.shape[0]):
         if laws[e, 0] == DAHL:
-            x = 0.0
-            for j in range(n):
-                x += laws[e, ALONG + j] * rows[q, j]
-            memory[STATE, e] = value(laws, e, x, memory[COORDINATE, e], memory[STATE, e])
-            memory[COORDINATE, e] = x
+            memory[STATE, e] = value(laws, e, memory[NOW, e], memory[COORDINATE, e], memory[STATE, e])
+            memory[COORDINATE, e] = memory[NOW, e]
+
+
+# --- Dampers and springs of the joints, as the axes feel them ---------------------------------------------------------
 
 
 @njit(**OPTIONS)
-def memory_at(laws, q):
-    """Memory (3, E) of a plant that stood at q (n,) for ever, Dahl's states zero."""
+def joint_rows(loops, rows, chains):
+    """The rows of all joints: those of the axes where there are no loops."""
+    if loops is None:
+        return rows
+    return chains.rows
+
+
+@njit(**OPTIONS)
+def joint_accelerations(loops, rows, chains, a):
+    """The row of `joint_rows` that holds q̈ of all joints, rows[a] being that of the axes."""
+    if loops is None:
+        return a
+    _, tree, map, drift, _, _ = chains
+    for j in range(map.shape[0]):
+        tree[TREE_A, j] = drift[j]
+        for k in range(map.shape[1]):
+            tree[TREE_A, j] += map[j, k] * rows[a, k]
+    return TREE_A
+
+
+@njit(**OPTIONS)
+def rates(loops, matrices, rows, chains, spare):
+    """Traces Σ_j D_j (G M⁻¹ Gᵀ)_jj of M⁻¹GᵀDG, with D in row DAMPING and then in row STIFFNESS of all joints.
+
+    M is that of the last acceleration.
+    """
+    n, damping, stiffness = rows.shape[1], 0.0, 0.0
+    if loops is None:
+        for j in range(n):
+            yields = 0.0
+            for i in range(j, n):
+                entry = 1.0 if i == j else 0.0
+                for k in range(j, i):
+                    entry -= matrices[FACTOR, i, k] * rows[spare, k]
+                rows[spare, i] = entry
+                yields += entry * entry / matrices[FACTOR, i, i]
+            damping += rows[DAMPING, j] * yields
+            stiffness += rows[STIFFNESS, j] * yields
+    else:
+        tree, map = chains.rows, chains.map
+        for j in range(map.shape[0]):
+            if tree[DAMPING, j] == 0.0 and tree[STIFFNESS, j] == 0.0:
+                continue
+            yields = 0.0
+            for i in range(n):
+                entry = map[j, i]
+                for k in range(i):
+                    entry -= matrices[FACTOR, i, k] * rows[spare, k]
+                rows[spare, i] = entry
+                yields += entry * entry / matrices[FACTOR, i, i]
+            damping += tree[DAMPING, j] * yields
+            stiffness += tree[STIFFNESS, j] * yields
+    return damping, stiffness
+
+
+@njit(**OPTIONS)
+def add_damping(loops, matrices, rows, chains, weight, into):
+    """matrices[into] += weight · GᵀDG, D being diagonal and in row DAMPING of all joints."""
+    n = rows.shape[1]
+    if loops is None:
+        for j in range(n):
+            matrices[into, j, j] += weight * rows[DAMPING, j]
+        return
+    tree, map = chains.rows, chains.map
+    for j in range(map.shape[0]):
+        if tree[DAMPING, j] == 0.0:
+            continue
+        for a in range(n):
+            share = weight * tree[DAMPING, j] * map[j, a]
+            for b in range(a + 1):
+                matrices[into, a, b] += share * map[j, b]
+
+
+# --- Many states ------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _assume(loops, chains, posture):
+    """Where the loops are closed from next: a posture of all joints (n,)."""
+    if loops is not None:
+        chains.rows[TREE_Q] = posture
+        chains.map[:] = 0.0
+        chains.drift[:] = 0.0
+
+
+@njit(**OPTIONS)
+def stand(plant, space, memory, q, posture):
+    """A plant that stood at q (n_a,) for ever, Dahl's states zero; loops are closed from `posture` (n,). Returns how it
+    went."""
+    parent, joints, laws, loads, axes, loops = plant
+    work, matrices, rows, chains = space
+    _assume(loops, chains, posture)
+    rows[SPARE] = q
+    rows[SPARE + 1] = 0.0
+    memory[:] = 0.0
+    code = command_torque(
+        *(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory),
+        *(SPARE, SPARE + 1, SPARE + 1, SPARE + 2),
+    )
+    memory[COORDINATE] = memory[NOW]
+    return code
+
+
+@njit(**OPTIONS)
+def accelerations(plant, space, q, v, effort, postures, a):
+    """Forward dynamics q̈ (N, n_a) of states that stand alone, Dahl's states zero; how it went, the sample, the axis.
+
+    Loops are closed from `postures` (N, n).
+    """
+    parent, joints, laws, loads, axes, loops = plant
+    work, matrices, rows, chains = space
     memory = np.zeros((3, laws.shape[0]))
-    for e in range(laws.shape[0]):
-        for j in range(q.shape[0]):
-            memory[COORDINATE, e] += laws[e, ALONG + j] * q[j]
-    return memory
-
-
-@njit(**OPTIONS)
-def accelerations(plant, q, v, effort, a):
-    """Forward dynamics q̈ (N, n) of states that stand alone, Dahl's states zero; how it went, the sample, the joint."""
-    parent, joints, laws, loads = plant
-    work, matrices, rows = scratch(q.shape[1])
     for k in range(q.shape[0]):
-        memory = memory_at(laws, q[k])
-        rows[SPARE], rows[SPARE + 1], rows[EFFORT] = q[k], v[k], effort[k]
-        code, joint = accelerate(parent, joints, laws, loads, work, matrices, rows, memory, SPARE, SPARE + 1, SPARE + 2)
+        code, axis = stand(plant, space, memory, q[k], postures[k]), 0
+        if code == DONE:
+            rows[SPARE], rows[SPARE + 1], rows[EFFORT] = q[k], v[k], effort[k]
+            code, axis = accelerate(
+                parent,
+                joints,
+                laws,
+                loads,
+                axes,
+                loops,
+                work,
+                matrices,
+                rows,
+                chains,
+                memory,
+                SPARE,
+                SPARE + 1,
+                SPARE + 2,
+            )
         if code != DONE:
-            return code, k, joint
+            return code, k, axis
         a[k] = rows[SPARE + 2]
     return DONE, 0, 0
 
 
 @njit(**OPTIONS)
-def torques(plant, q, v, a, tau):
-    """Inverse dynamics τ (N, n) of consecutive states, Dahl's states zero at the first."""
-    parent, joints, laws, loads = plant
-    work, matrices, rows = scratch(q.shape[1])
-    memory = memory_at(laws, q[0])
+def torques(plant, space, q, v, a, postures, tau):
+    """Inverse dynamics τ (N, n_a) of consecutive states, Dahl's states zero at the first; how it went, the sample.
+
+    Loops are closed from `postures` (N, n).
+    """
+    parent, joints, laws, loads, axes, loops = plant
+    work, matrices, rows, chains = space
+    memory = np.zeros((3, laws.shape[0]))
+    stand(plant, space, memory, q[0], postures[0])
     for k in range(q.shape[0]):
+        _assume(loops, chains, postures[k])
         rows[SPARE], rows[SPARE + 1], rows[SPARE + 2] = q[k], v[k], a[k]
-        remember(laws, memory, rows, SPARE)
-        command_torque(
-            parent, joints, laws, loads, work, matrices, rows, memory, SPARE, SPARE + 1, SPARE + 2, SPARE + 3
+        code = command_torque(
+            parent,
+            joints,
+            laws,
+            loads,
+            axes,
+            loops,
+            work,
+            matrices,
+            rows,
+            chains,
+            memory,
+            SPARE,
+            SPARE + 1,
+            SPARE + 2,
+            SPARE + 3,
         )
+        if code != DONE:
+            return code, k
+        remember(laws, memory)
         tau[k] = rows[SPARE + 3]
+    return DONE, 0

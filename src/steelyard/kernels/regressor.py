@@ -116,3 +116,50 @@ def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
                     for k in range(10):
                         out[slot[j, i] + k, start : start + count] = ten[k * LANES : k * LANES + count]
                 j = parent[j]
+
+
+@njit(**OPTIONS)
+def _led(here, before, screw, share, count, after):
+    """The motion of a link for a unit of an axis: its parent's carried along, and its own joint's screw times G."""
+    _carried(here, before, count, after)
+    for part in range(6):
+        s = screw[part]
+        for b in range(count):
+            after[part * LANES + b] += s * share[b]
+
+
+@njit(**OPTIONS)
+def looped_regressor(parent, placement, screw, gravity, q, v, a, share, slot, out):
+    """The same columns of a tree whose joints follow n axes, q̇ = G q̇_axes: W = Gᵀ W_tree, without W_tree.
+
+    q, v, a (n_t, N) of the tree's joints; share G (n_t, n, N); slot (n, n_t): row of `out` where the ten columns of
+    (axis, link) start, −1 where zero. For every link the screw with which an axis moves it, Σ_j G_j S_j over the joints
+    j that carry it, is handed from parent to child; a joint's own screw is that of an axis which moves it alone.
+    """
+    n, total = q.shape
+    axes = share.shape[1]
+    motion = np.empty((n + 1, WORKSPACE))
+    body = np.empty(_BODY_ROWS * LANES)
+    ten = np.empty(10 * LANES)
+    # led[i + 1, k] is the screw with which axis k moves link i, seen from it; the base stands still
+    led = np.empty((n + 1, axes, 6 * LANES))
+    led[0] = 0.0
+    for start in range(0, total, LANES):
+        count = min(LANES, total - start)
+        placements(placement, q, start, count, motion)
+        velocities(parent, screw, gravity, v, a, start, count, motion)
+        for i in range(n):
+            here = motion[i + 1]
+            weighed = False
+            for k in range(axes):
+                _led(here, led[parent[i] + 1, k], screw[i], share[i, k, start : start + count], count, led[i + 1, k])
+                weighed = weighed or slot[k, i] >= 0
+            if not weighed:
+                continue
+            _wrench(here, count, body)
+            for k in range(axes):
+                if slot[k, i] >= 0:
+                    _project(here, body, led[i + 1, k], count, ten)
+                    for part in range(10):
+                        row = ten[part * LANES : part * LANES + count]
+                        out[slot[k, i] + part, start : start + count] = row

@@ -8,30 +8,34 @@ import numpy as np
 from numba import njit
 
 from steelyard.kernels.dynamics import DRIVE, factorise, substitute
-from steelyard.kernels.laws import ALONG, LINEAR, chord, slope_at, steepest
-from steelyard.kernels.plant import (
+from steelyard.kernels.equations import (
     BEFORE,
     DAMPING,
     DONE,
     EFFORT,
-    FACTOR,
     INDEFINITE,
     LAGGED,
     LOAD,
     MASS,
     NOW,
-    PIVOT,
     SPARE,
     STIFFNESS,
+)
+from steelyard.kernels.laws import ALONG, LINEAR, chord, slope_at, steepest
+from steelyard.kernels.plant import (
+    PIVOT,
     accelerate,
+    add_damping,
     command_torque,
+    joint_accelerations,
+    joint_rows,
+    rates,
     remember,
-    scratch,
     times,
 )
 from steelyard.kernels.spatial import OPTIONS
 
-# Besides what `kernels.plant` says: a state left all bounds; springs or pre-sliding too stiff for the shortest step.
+# Besides what `kernels.equations` says: a state left all bounds; springs or pre-sliding too stiff for any step.
 DIVERGED, TOO_STIFF = 3, 4
 # Explicit steps only while rate · h stays below this: the fourth-order method chatters from 2.8 on.
 STABLE = 2.0
@@ -52,7 +56,7 @@ ENCODER, TORQUE = 0, 1
 
 
 class Wiring(NamedTuple):
-    """Controller, encoders and amplifiers of n joints or motors.
+    """Controller, encoders and amplifiers of n axes or motors.
 
     values (9, n)      Kp, Kd, Ki, Kiv, shares of reference speed and acceleration; encoder offset and step (0 rounds
                        nothing); limit of a command
@@ -94,16 +98,18 @@ class Track(NamedTuple):
 
 
 @njit(**OPTIONS)
-def _rates(joints, laws, loads, matrices, rows, memory):
+def _rates(joints, laws, loads, axes, loops, matrices, rows, chains, memory):
     """Bounds of the fastest decay [1/s] and vibration [rad/s] that friction, pre-sliding and springs cause.
 
-    With D ⪰ ∂drive/∂q̇ diagonal, no eigenvalue of M⁻¹D exceeds its trace Σ_j D_j (M⁻¹)_jj. M is that of the last state.
+    With D ⪰ ∂drive/∂q̇ diagonal, no eigenvalue of M⁻¹GᵀDG exceeds its trace Σ_j D_j (G M⁻¹ Gᵀ)_jj, G being the identity
+    without loops. M is that of the last state.
     """
-    n = rows.shape[1]
+    own = joint_rows(loops, rows, chains)
+    n = own.shape[1]
     for j in range(n):
-        rows[DAMPING, j] = rows[STIFFNESS, j] = 0.0
+        own[DAMPING, j] = own[STIFFNESS, j] = 0.0
         for k in range(n):
-            rows[DAMPING, j] += abs(joints[j + 1, DRIVE + n + k])
+            own[DAMPING, j] += abs(joints[j + 1, DRIVE + n + k])
     for e in range(laws.shape[0]):
         slope = 0.0
         for j in range(n):
@@ -111,37 +117,30 @@ def _rates(joints, laws, loads, matrices, rows, memory):
         slope *= steepest(laws, e, memory[NOW, e])
         into = STIFFNESS if laws[e, 0] >= LINEAR else DAMPING
         for j in range(n):
-            rows[into, j] += abs(laws[e, ALONG + n + j]) * slope
+            own[into, j] += abs(laws[e, ALONG + n + j]) * slope
     for k in range(loads.shape[0]):
-        j = int(loads[k, 0])
-        rows[DAMPING, j] += abs(loads[k, 1]) * abs(rows[LOAD, j]) ** loads[k, 3] / loads[k, 2]
-    decay, vibration = 0.0, 0.0
-    for j in range(n):
-        compliance = 0.0
-        for i in range(j, n):
-            entry = 1.0 if i == j else 0.0
-            for k in range(j, i):
-                entry -= matrices[FACTOR, i, k] * rows[RHS, k]
-            rows[RHS, i] = entry
-            compliance += entry * entry / matrices[FACTOR, i, i]
-        decay += rows[DAMPING, j] * compliance
-        vibration += rows[STIFFNESS, j] * compliance
-    return decay, np.sqrt(vibration)
+        axis = int(loads[k, 0])
+        load = abs(rows[LOAD, axis]) ** loads[k, 3]
+        own[DAMPING, axes[axis]] += abs(loads[k, 1]) * load / loads[k, 2]
+    decay, stiffness = rates(loops, matrices, rows, chains, RHS)
+    return decay, np.sqrt(stiffness)
 
 
 @njit(**OPTIONS)
-def _explicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h):
+def _explicit_step(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h):
     """The classical fourth-order Runge–Kutta step of rows[Q] and rows[V]; rows[A] is the acceleration at its start."""
-    n = parent.shape[0]
+    n = rows.shape[1]
     for j in range(n):
         rows[WAY, j] = rows[V, j]
         rows[GAIN, j] = rows[A, j]
         rows[Q_, j] = rows[Q, j] + 0.5 * h * rows[V, j]
         rows[V_, j] = rows[V, j] + 0.5 * h * rows[A, j]
     for stage in range(3):
-        code, joint = accelerate(parent, joints, laws, loads, work, matrices, rows, memory, Q_, V_, A_)
+        code, axis = accelerate(
+            parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q_, V_, A_
+        )
         if code != DONE:
-            return code, joint
+            return code, axis
         weight = 1.0 if stage == 2 else 2.0
         ahead = h if stage == 1 else 0.5 * h
         for j in range(n):
@@ -162,40 +161,51 @@ def _turns(speed, change):
 
 
 @njit(**OPTIONS)
-def _implicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h):
-    """A Rosenbrock step of two stages with friction implicit: second order for any D, and no speed turns round.
-
-    D is diagonal and holds the slopes of the velocity laws; where an explicit step would turn a speed round, their
-    chords f(x)/x, which no step can overshoot:
-        (M + γhD) k₁ = M q̈(q, v),   (M + γhD) k₂ = M [q̈(q + hv, v + hk₁) − 2k₁],   v += h (3k₁ + k₂)/2
-    """
-    n = parent.shape[0]
+def _dampers(joints, laws, loads, axes, loops, rows, chains, memory, h):
+    """Row DAMPING of all joints: slopes of the velocity laws; where an explicit step would turn a speed round, their
+    chords f(x)/x, which no step can overshoot."""
+    own = joint_rows(loops, rows, chains)
+    speeding = joint_accelerations(loops, rows, chains, A)
+    n = own.shape[1]
     for j in range(n):
-        rows[DAMPING, j] = 0.0
+        own[DAMPING, j] = 0.0
         for k in range(n):
-            rows[DAMPING, j] += abs(joints[j + 1, DRIVE + n + k])
+            own[DAMPING, j] += abs(joints[j + 1, DRIVE + n + k])
     for e in range(laws.shape[0]):
         if laws[e, 0] < LINEAR:
             parts, change, x = 0.0, 0.0, memory[NOW, e]
             for j in range(n):
                 parts += abs(laws[e, ALONG + j])
-                change += laws[e, ALONG + j] * h * rows[A, j]
+                change += laws[e, ALONG + j] * h * own[speeding, j]
             slope = parts * (chord(laws, e, x) if _turns(x, change) else slope_at(laws, e, x))
             for j in range(n):
-                rows[DAMPING, j] += abs(laws[e, ALONG + n + j]) * slope
+                own[DAMPING, j] += abs(laws[e, ALONG + n + j]) * slope
     for k in range(loads.shape[0]):
-        j, width = int(loads[k, 0]), loads[k, 2]
-        x = rows[V, j] / width
+        axis, width = int(loads[k, 0]), loads[k, 2]
+        speed, load = rows[V, axis], abs(rows[LOAD, axis]) ** loads[k, 3]
+        x = speed / width
         sign = np.tanh(x)
-        if _turns(rows[V, j], h * rows[A, j]) and abs(x) > 1e-6:
+        if _turns(speed, h * rows[A, axis]) and abs(x) > 1e-6:
             slope = sign / x
         else:
             slope = 1.0 - sign * sign
-        rows[DAMPING, j] += abs(loads[k, 1]) * slope / width * abs(rows[LOAD, j]) ** loads[k, 3]
+        own[DAMPING, axes[axis]] += abs(loads[k, 1]) * slope / width * load
+
+
+@njit(**OPTIONS)
+def _implicit_step(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h):
+    """A Rosenbrock step of two stages with friction implicit: second order for any D, and no speed turns round.
+
+        (M + γhGᵀDG) k₁ = M q̈(q, v),   (M + γhGᵀDG) k₂ = M [q̈(q + hv, v + hk₁) − 2k₁],   v += h (3k₁ + k₂)/2
+
+    with the diagonal D of `_dampers`, and G the identity without loops.
+    """
+    n = rows.shape[1]
+    _dampers(joints, laws, loads, axes, loops, rows, chains, memory, h)
     for j in range(n):
         for k in range(j + 1):
             matrices[BEFORE, j, k] = matrices[LAGGED, j, k] = matrices[MASS, j, k]
-        matrices[LAGGED, j, j] += _GAMMA * h * rows[DAMPING, j]
+    add_damping(loops, matrices, rows, chains, _GAMMA * h, LAGGED)
     bad = factorise(matrices, LAGGED, PIVOT)
     if bad >= 0:
         return INDEFINITE, bad
@@ -204,9 +214,9 @@ def _implicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h)
     for j in range(n):
         rows[Q_, j] = rows[Q, j] + h * rows[V, j]
         rows[V_, j] = rows[V, j] + h * rows[WAY, j]
-    code, joint = accelerate(parent, joints, laws, loads, work, matrices, rows, memory, Q_, V_, A_)
+    code, axis = accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q_, V_, A_)
     if code != DONE:
-        return code, joint
+        return code, axis
     for j in range(n):
         rows[RHS, j] = rows[A_, j] - 2.0 * rows[WAY, j]
     times(matrices, BEFORE, rows, RHS, GAIN)
@@ -219,7 +229,7 @@ def _implicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h)
 
 @njit(**OPTIONS)
 def _lost(rows, q, v):
-    """The first joint that moves faster than anything sane or is nowhere, −1 if there is none."""
+    """The first axis that moves faster than anything sane or is nowhere, −1 if there is none."""
     for j in range(rows.shape[1]):
         # written so that a NaN is caught too
         if not (abs(rows[v, j]) < FASTEST and abs(rows[q, j]) < np.inf):
@@ -228,30 +238,34 @@ def _lost(rows, q, v):
 
 
 @njit(**OPTIONS)
-def _advance(parent, joints, laws, loads, work, matrices, rows, memory, span):
+def _advance(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, span):
     """rows[Q] and rows[V] `span` later under a constant rows[EFFORT], from the acceleration rows[A] on; returns how it
-    went, the joint at fault and the steps taken, negative where they were implicit."""
-    decay, vibration = _rates(joints, laws, loads, matrices, rows, memory)
+    went, the axis at fault (a joint if it is too stiff) and the steps taken, negative where they were implicit."""
+    decay, vibration = _rates(joints, laws, loads, axes, loops, matrices, rows, chains, memory)
     needed = max(1.0, np.ceil(span * max(decay, vibration) / STABLE))
     if span * vibration > STABLE * MOST_STEPS:
-        return TOO_STIFF, int(np.argmax(rows[STIFFNESS])), 0
+        return TOO_STIFF, int(np.argmax(joint_rows(loops, rows, chains)[STIFFNESS])), 0
     implicit = needed > MOST_STEPS
     steps = MOST_STEPS if implicit else int(needed)
     h = span / steps
     for k in range(steps):
         if k > 0:
-            code, joint = accelerate(parent, joints, laws, loads, work, matrices, rows, memory, Q, V, A)
+            code, axis = accelerate(
+                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q, V, A
+            )
             if code != DONE:
-                return code, joint, 0
+                return code, axis, 0
         if implicit:
-            code, joint = _implicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h)
+            code, axis = _implicit_step(
+                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h
+            )
         else:
-            code, joint = _explicit_step(parent, joints, laws, loads, work, matrices, rows, memory, h)
+            code, axis = _explicit_step(
+                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h
+            )
         if code != DONE:
             lost = _lost(rows, Q_, V_)
-            return (DIVERGED, lost, 0) if lost >= 0 else (code, joint, 0)
-    # only now: a sample's way is one way, as it is to a regressor that knows nothing but samples
-    remember(laws, memory, rows, Q)
+            return (DIVERGED, lost, 0) if lost >= 0 else (code, axis, 0)
     lost = _lost(rows, Q, V)
     if lost >= 0:
         return DIVERGED, lost, 0
@@ -291,22 +305,22 @@ def _limit(values, rate, q_r, v_r, k, state, command):
 
 
 @njit(**OPTIONS)
-def run(plant, memory, model, model_memory, inverts, wiring, state, track, first, stop):
-    """Samples first … stop − 1 of a closed loop, from `state` (5, n) and `memory` on; returns how it went, the sample
-    and the joint.
+def run(plant, space, memory, model, model_space, model_memory, inverts, wiring, state, track, first, stop):
+    """Samples first … stop − 1 of a closed loop, from `state` (5, n), spaces and memories on; returns how it went, the
+    sample and the axis. How it went is negative where it is the controller's model that fails.
 
     At a sample the encoders are read, the controller commands, and the command of `delay` samples ago is applied until
     the next one. q, v, a and tau of a sample belong together: a is what tau causes there. The command is
         w = γ q̈_r + Kp e + Kd (β q̇_r − q̇) + x,   ẋ = Ki e + Kiv (β q̇_r − q̇)
     or, where the controller inverts a model, the torque of that model at the acceleration w.
     """
-    parent, joints, laws, loads = plant
-    parent_c, joints_c, laws_c, loads_c = model
     values, maps, delay, tachometer, smoothing, rate = wiring
     q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, counts = track
-    n = parent.shape[0]
-    work, matrices, rows = scratch(n)
-    work_c, matrices_c, rows_c = scratch(n)
+    parent, joints, laws, loads, axes, loops = plant
+    work, matrices, rows, chains = space
+    parent_c, joints_c, laws_c, loads_c, axes_c, loops_c = model
+    work_c, matrices_c, rows_c, chains_c = model_space
+    n = rows.shape[1]
     for j in range(n):
         rows[Q, j], rows[V, j] = state[0, j], state[1, j]
     for k in range(first, stop):
@@ -318,8 +332,26 @@ def run(plant, memory, model, model_memory, inverts, wiring, state, track, first
         if inverts:
             for j in range(n):
                 rows_c[Q, j], rows_c[V, j], rows_c[A, j] = state[READING, j], state[SPEED, j], command[j, k]
-            remember(laws_c, model_memory, rows_c, Q)
-            command_torque(parent_c, joints_c, laws_c, loads_c, work_c, matrices_c, rows_c, model_memory, Q, V, A, GAIN)
+            code = command_torque(
+                parent_c,
+                joints_c,
+                laws_c,
+                loads_c,
+                axes_c,
+                loops_c,
+                work_c,
+                matrices_c,
+                rows_c,
+                chains_c,
+                model_memory,
+                Q,
+                V,
+                A,
+                GAIN,
+            )
+            if code != DONE:
+                return -code, k, 0
+            remember(laws_c, model_memory)
             for j in range(n):
                 command[j, k] = rows_c[GAIN, j]
         _limit(values, rate, q_r, v_r, k, state, command)
@@ -329,14 +361,18 @@ def run(plant, memory, model, model_memory, inverts, wiring, state, track, first
             for i in range(n):
                 tau[j, k] += maps[TORQUE, j, i] * command[i, applied]
             rows[EFFORT, j] = tau[j, k] + disturbance[j, disturbed]
-        code, joint = accelerate(parent, joints, laws, loads, work, matrices, rows, memory, Q, V, A)
+        code, axis = accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q, V, A)
         if code != DONE:
-            return code, k, joint
+            return code, k, axis
+        # only here: a sample's way is one way, as it is to a regressor that knows nothing but samples
+        remember(laws, memory)
         for j in range(n):
             q[j, k], v[j, k], a[j, k], reading[j, k] = rows[Q, j], rows[V, j], rows[A, j], state[READING, j]
-        code, joint, counts[k] = _advance(parent, joints, laws, loads, work, matrices, rows, memory, 1.0 / rate)
+        code, axis, counts[k] = _advance(
+            parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, 1.0 / rate
+        )
         if code != DONE:
-            return code, k, joint
+            return code, k, axis
     for j in range(n):
         state[0, j], state[1, j] = rows[Q, j], rows[V, j]
     return DONE, 0, 0

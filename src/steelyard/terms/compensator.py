@@ -7,10 +7,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.balancers import GasCompensator
 from steelyard.errors import ModelError
 from steelyard.kernels.laws import GAS
 from steelyard.parameters import Array, Column
-from steelyard.robot import GasCompensator, Robot
+from steelyard.robot import Robot
 from steelyard.terms.springs import crank, over_length
 from steelyard.terms.term import Entry, Law, Motion
 
@@ -30,7 +31,7 @@ class Compensator:
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         cylinder = _cylinder(robot)
         row = robot.joint_index(cylinder.joint)
-        return (Entry(row, Column("compensator", "scale", "1", 1.0, self.width)),)
+        return (Entry(row, Column("compensator", "scale", "1", 1.0, self.width, kind="spring")),)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         cylinder = _cylinder(robot)

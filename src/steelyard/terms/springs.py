@@ -8,11 +8,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from steelyard.balancers import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring
 from steelyard.errors import ModelError
 from steelyard.kernels.laws import CONSTANT, CRANK, LINEAR
 from steelyard.kernels.trigonometry import sine_cosine
 from steelyard.parameters import Array, Column
-from steelyard.robot import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Robot, Spring
+from steelyard.robot import Robot
 from steelyard.terms.term import Entry, Law, Motion
 
 # A length whose square is still a number [m]: two points this close are one, and L ∂L/∂q is zero there.
@@ -57,7 +58,8 @@ class Springs:
 
     def _column(self, robot: Robot, spring: Spring, symbol: str, unit: str) -> Column:
         nominal = robot.nominal.get(f"{spring.name}.{symbol}")
-        return Column(spring.name, symbol, unit, nominal, self.width * abs(nominal) if nominal else None)
+        width = self.width * abs(nominal) if nominal else None
+        return Column(spring.name, symbol, unit, nominal, width, kind="spring")
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.concatenate([values for spring in robot.springs for values in _values(robot, spring, motion.q)])

@@ -84,7 +84,7 @@ def forward_validation(result: Identification, problem: Problem, progress: Progr
     scores = (ForwardScore(*map(float, one)) for one in zip(*columns, strict=True))
     return ForwardValidation(
         result.robot,
-        dict(zip(problem.model.robot.joint_names, scores, strict=True)),
+        dict(zip(problem.model.robot.axis_names, scores, strict=True)),
         float(np.linalg.norm(torque) / max(np.linalg.norm(effort), np.finfo(float).tiny)),
         position.shape[1],
         experiment.approximate,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from steelyard.decimation import DecimationStream
 from steelyard.errors import DataError, ModelError
 from steelyard.identification import Identification
-from steelyard.observe import TILE, LateEfforts, Progress
+from steelyard.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.parameters import Array
 from steelyard.prediction import as_identified
 from steelyard.problem import Problem
@@ -93,7 +93,7 @@ def validate(
 
     The parallel filter F is linear, so the filtered rows F(W)θ̂ are F(Wθ̂): torques are streamed, never W.
     """
-    model, names = problem.model, problem.model.robot.joint_names
+    model, names = problem.model, problem.model.robot.axis_names
     if result.robot != model.robot.name or result.base.layout.names != model.layout.names:
         raise ModelError(
             f"The result is of robot '{result.robot}' with {len(result.base.layout)} columns, the problem of "
@@ -174,18 +174,27 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
                     for theta, past in zip(thetas, pasts, strict=True)
                 ]
             )
+            # of a robot with loops: samples at which they do not close predict nothing, nor do rows they reach
+            lost = np.isnan(predicted[0]).any(axis=0) if model.looped is not None else None
+            if lost is not None:
+                predicted[:, :, lost] = 0.0
             resting = (np.abs(piece.v) < problem.rest_speeds[:, None]).astype(float)
             effort = problem.torque(piece.effort)
-            raw = _Sums.of(effort, predicted, _scored(problem, stretch, sample, piece.v, resting))
-            tile = np.concatenate([piece.q, piece.v, resting, effort, *predicted])
+            scored = _scored(problem, stretch, sample, piece.v, resting)
+            raw = _Sums.of(effort, predicted, scored if lost is None else scored & ~lost)
+            marks = () if lost is None else (lost[None].astype(float),)
+            tile = np.concatenate([piece.q, piece.v, resting, effort, *predicted, *marks])
             copies = late.push(effort)
             centre, rows = np.zeros(0, np.int64), tile[:, :0]
             for first, rows in stream.push(tile):
                 number = first + np.arange(rows.shape[1])
                 centre = stretch.clean[0] + number * decimator.factor + decimator.half
-            signals = rows.reshape(4 + len(thetas), n, rows.shape[1])
+            signals = rows[: (4 + len(thetas)) * n].reshape(4 + len(thetas), n, rows.shape[1])
             if copies is not None:
                 signals[3] = copies[0]
+            if lost is not None:
+                whole = np.abs(rows[-1]) < UNTOUCHED
+                centre, signals = centre[whole], signals[:, :, whole]
             yield _Part(index, raw, centre, signals)
             seen += piece.q.shape[1]
             if progress is not None:

@@ -1,0 +1,56 @@
+"""The regressor of a looped robot beside that of an open one, a sample: closure, columns and projection onto the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+SAMPLES = 20_000
+RATE_HZ = 1000.0
+
+
+def bench_loops(timed: Callable[[Callable[[], object], int], float]) -> dict[str, float]:
+    """Microseconds a sample of standard regressors along a smooth motion, tile by tile as the stream makes them."""
+    from steelyard.excitation import random_fourier
+    from steelyard.formats.robots import read_robot
+    from steelyard.model import Model
+    from steelyard.observe import TILE
+    from steelyard.terms import Motion, named_terms
+
+    def cost(name: str) -> dict[str, float]:
+        robot = read_robot(name)
+        model = Model(robot, named_terms(("rotor", "viscous", "coulomb", "offset")))
+        motion = random_fourier(robot, 5, 0.1, SAMPLES / RATE_HZ, np.random.default_rng(1))
+        q, v, a = motion.at(np.arange(SAMPLES) / RATE_HZ)
+        tile = np.empty((len(model.places), TILE))
+
+        def stream(work: Callable[[Motion], object]) -> Callable[[], object]:
+            def run() -> None:
+                past: dict[str, object] = {}
+                for at in range(0, SAMPLES - TILE + 1, TILE):
+                    part = slice(at, at + TILE)
+                    work(Motion(*(np.ascontiguousarray(x[:, part]) for x in (q, v, a)), past=past))
+
+            return run
+
+        told = {f"{name}_us": 1e6 / SAMPLES * timed(stream(lambda motion: model.fill(motion, tile)), 7)}
+        if model.looped is not None:
+            follow = model.looped.follow
+            told[f"{name}_closure_us"] = 1e6 / SAMPLES * timed(stream(follow), 7)
+        return told
+
+    found: dict[str, float] = {}
+    for name in ("tx40", "fivebar", "orthoglide", "delta", "stewart"):
+        found |= cost(name)
+    return found | {"ratio": found["orthoglide_us"] / found["tx40_us"]}
+
+
+def loops_table(found: dict[str, float]) -> list[str]:
+    """Lines of the table."""
+    lines = [f"regressor of an open arm (tx40)     {found['tx40_us']:8.2f} µs a sample"]
+    for name in ("fivebar", "orthoglide", "delta", "stewart"):
+        own, closure = found[f"{name}_us"], found[f"{name}_closure_us"]
+        ratio = f"{own / found['tx40_us']:.1f} × the open one" + ("  (bar 12 ×)" if name == "orthoglide" else "")
+        lines.append(f"  {name:<34}{own:8.2f} µs, {closure:.2f} of them closure; {ratio}")
+    return lines

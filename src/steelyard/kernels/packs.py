@@ -1,0 +1,183 @@
+"""Packs: eight samples in one value, so that code written for one number runs on eight at a time.
+
+LLVM vectorises loops over lanes only where it can prove that no two rows of a workspace overlap. A sparse elimination
+finds its rows through index tables, which proves nothing. A pack is a vector register by its type instead: `+ - * /`,
+`root`, `with_sign`, `smaller`, `larger` work on floats and packs alike, `load` and `store` move either between
+registers and flat arrays, and a function compiled with a float for `like` is the scalar twin of the one compiled with
+a pack.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model, type_callable
+
+WIDTH = 8
+
+
+class _Pack(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Pack")
+
+
+PACK = _Pack()
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+
+
+@register_model(_Pack)
+class _PackModel(models.PrimitiveModel):
+    def __init__(self, manager, kind) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _spread(builder, value):
+    """All lanes equal to a float; a pack as it is."""
+    if value.type == _VECTOR:
+        return value
+    first = ir.IntType(32)(0)
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, first)
+    return builder.shuffle_vector(
+        one, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    )
+
+
+def _numbers(*kinds) -> bool:
+    return PACK in kinds and all(kind in (PACK, types.float64) for kind in kinds)
+
+
+def _register(operation, instruction: str) -> None:
+    @type_callable(operation)
+    def typed(context):
+        def typer(a, b):
+            return PACK if _numbers(a, b) else None
+
+        return typer
+
+    def lowered(context, builder, sig, args):
+        return getattr(builder, instruction)(_spread(builder, args[0]), _spread(builder, args[1]))
+
+    for a, b in ((_Pack, _Pack), (_Pack, types.Float), (types.Float, _Pack)):
+        lower_builtin(operation, a, b)(lowered)
+
+
+for _operation, _instruction in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+    (operator.iadd, "fadd"),
+    (operator.isub, "fsub"),
+    (operator.imul, "fmul"),
+):
+    _register(_operation, _instruction)
+
+
+@type_callable(operator.neg)
+def _type_neg(context):
+    def typer(a):
+        return PACK if a == PACK else None
+
+    return typer
+
+
+@lower_builtin(operator.neg, _Pack)
+def _neg(context, builder, sig, args):
+    return builder.fneg(args[0])
+
+
+def _address(context, builder, array_type, array, offset):
+    data = context.make_array(array_type)(context, builder, value=array).data
+    return builder.gep(data, [offset])
+
+
+@intrinsic
+def load(typingctx, like, array, offset):
+    """The number, or the pack of numbers, that starts at array[offset]; as wide as `like`."""
+    sig = like(like, array, types.int64)
+
+    def codegen(context, builder, signature, args):
+        pointer = _address(context, builder, signature.args[1], args[1], args[2])
+        if signature.return_type != PACK:
+            return builder.load(pointer)
+        return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
+
+    return sig, codegen
+
+
+@intrinsic
+def store(typingctx, array, offset, value):
+    """Write a number or a pack from array[offset] on."""
+    sig = types.void(array, types.int64, value)
+
+    def codegen(context, builder, signature, args):
+        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        if signature.args[2] != PACK:
+            builder.store(args[2], pointer)
+        else:
+            builder.store(args[2], builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def spread(typingctx, value):
+    """A pack with `value` in all lanes."""
+    return PACK(types.float64), lambda context, builder, signature, args: _spread(builder, args[0])
+
+
+def _called(name: str):
+    """A function that LLVM knows for floats and for vectors."""
+
+    def codegen(context, builder, signature, args):
+        kind = args[0].type
+        suffix = f"v{WIDTH}f64" if kind == _VECTOR else "f64"
+        shape = ir.FunctionType(kind, [kind] * len(args))
+        return builder.call(cgutils.get_or_insert_function(builder.module, shape, f"{name}.{suffix}"), args)
+
+    return codegen
+
+
+@intrinsic
+def root(typingctx, x):
+    """√x."""
+    return x(x), _called("llvm.sqrt")
+
+
+@intrinsic
+def with_sign(typingctx, x, sign):
+    """|x| with the sign of `sign`."""
+    return x(x, x), _called("llvm.copysign")
+
+
+def _chosen(comparison: str):
+    def codegen(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(comparison, args[0], args[1]), args[0], args[1])
+
+    return codegen
+
+
+@intrinsic
+def smaller(typingctx, x, y):
+    """The smaller of two numbers, lane by lane."""
+    return x(x, x), _chosen("<")
+
+
+@intrinsic
+def larger(typingctx, x, y):
+    """The larger of two numbers, lane by lane."""
+    return x(x, x), _chosen(">")
+
+
+def width(like):
+    """Numbers in a value like this: 1 or WIDTH, known when the code is compiled."""
+    raise NotImplementedError
+
+
+@overload(width, inline="always")
+def _width(like):
+    lanes = WIDTH if like == PACK else 1
+    return lambda like: lanes
