@@ -1,4 +1,4 @@
-"""The regressor of a looped robot beside that of an open one, a sample: closure, columns and projection onto the axes."""
+"""The regressor of a looped robot beside that of an open one: closure, columns and projection onto the axes."""
 
 from __future__ import annotations
 

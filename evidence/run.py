@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the 
 
 import friction
 import numpy as np
+import p3_tables
 from intervals import coverage
 from rich.console import Console
 from rich.progress import track
@@ -220,6 +221,12 @@ def placebos(quick: bool) -> Iterator[Line]:
         yield Line(f"{name}: placebos that pass, {how}", bar, f"{passed} of {tried}", forced or passed == 0)
 
 
+def p3(quick: bool) -> Iterator[Line]:
+    for part in p3_tables.PARTS:
+        for claim in p3_tables.claims(part, quick):
+            yield Line(*claim)
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "counts": counts,
     "oracles": oracles,
@@ -229,6 +236,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "transfer": transfer,
     "delays": delays,
     "placebos": placebos,
+    "p3": p3,
 }
 
 

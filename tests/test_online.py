@@ -20,7 +20,9 @@ from steelyard.changes import SLOWLY, TOGETHER, Detector, calibrated, crossings,
 from steelyard.channels import ChannelMap, Signal
 from steelyard.errors import DataError, EstimationError, SteelyardError
 from steelyard.estimators import RLS
+from steelyard.excitation import random_fourier
 from steelyard.formats.logs import read_recording
+from steelyard.formats.robots import read_robot
 from steelyard.identification import Identification
 from steelyard.identify import identify
 from steelyard.model import Model
@@ -34,6 +36,7 @@ from steelyard.problem import Problem
 from steelyard.project import read_project
 from steelyard.recording import Recording
 from steelyard.smoother import HALO_PERIODS
+from steelyard.terms import named_terms
 
 RATE = 200.0
 FILTERS = {"lowpass_hz": 8.0, "decimate": 5}
@@ -241,10 +244,16 @@ def test_an_identification_comes_as_soon_as_there_are_rows_and_then_every_refres
     assert np.mean(np.abs(result.value - truth) < 3.0 * result.std) > 0.8
 
 
-def test_the_samples_of_a_stream_are_gone() -> None:
-    model, _ = log(800)
-    with pytest.raises(DataError, match="gone"):
-        Online(model, Preparation(20.0, RATE)).problem.runs[0].open()
+def test_a_robot_with_loops_is_identified_in_a_stream() -> None:
+    robot = read_robot("fivebar")
+    model = Model(robot, named_terms(("viscous", "coulomb")))
+    t = np.arange(4000) / RATE
+    q, v, a = random_fourier(robot, 4, 0.15, 20.0, np.random.default_rng(0), margin=0.3).at(t)
+    tau = model.torque(q, v, a, truth_of(model))
+    stream = Online(model, Preparation(15.0, RATE), **FILTERS, watch=None)
+    for chunk in chunks(Chunk(t, q, tau), 150):
+        stream.update(chunk)
+    assert stream.estimate().relative_error.total < 0.01
 
 
 def broken(chunk: Chunk, what: str) -> Chunk:

@@ -123,18 +123,20 @@ class Closure:
         """All joints of consecutive samples of the axes, each (n_a, N). The way starts at home; past["loops"] carries
         the last good posture on from one call to the next."""
         past = {} if past is None else past
-        given = [np.ascontiguousarray(np.atleast_2d(x), float) for x in (q, v, a)]
-        n, axes, total = len(self.home), self.robot.dof, given[0].shape[1]
-        if any(x.shape != (axes, total) for x in given):
+        q, v, a = (np.ascontiguousarray(np.atleast_2d(x), float) for x in (q, v, a))
+        n, axes, total = len(self.home), self.robot.dof, q.shape[1]
+        if any(x.shape != (axes, total) for x in (q, v, a)):
             raise RobotError(f"q, v and a of '{self.robot.name}' must each be ({axes}, N), one row an axis.")
         closed = Closed(
-            *(np.empty((n, total)) for _ in range(3)),
+            np.empty((n, total)),
+            np.empty((n, total)),
+            np.empty((n, total)),
             np.empty((n, axes, total)),
             np.empty(total),
             np.zeros(total, np.int64),
         )
         state = np.array(past.get("loops", self.home), float)
-        kernels.close(self.loops, state, *given, *closed)
+        kernels.close(self.loops, state, q, v, a, *closed)
         past["loops"] = state
         return closed
 

@@ -153,8 +153,9 @@ def gains_from(model: Model, samples: Sequence[Samples]) -> Identification:
 def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) -> Controlled:
     """P3 Table 4: the same motions, with the weighed payload, under control laws of the same bandwidth.
 
-    A model identified with wrong gains is wrong by the same factor, so that a current, torque / gain, is right for the
-    robot itself. The payload's mass is added in kilograms: it alone is taken for too heavy or too light.
+    A model identified with gains that are all wrong by one factor is wrong by it too, so that a current, torque / gain,
+    is right for the robot itself. The payload's mass is added in kilograms: it alone is taken for too heavy or too
+    light. Gains that are wrong by other factors on other axes also spoil what these have in common.
     """
     rng = np.random.default_rng(seed)
     model = modelled(robot, [weighed()], SIGN_WIDTH)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from steelyard.pickup import Explained, Kind, Pickup, Tool, friction_columns, ki
 from steelyard.prepare import Preparation
 from steelyard.problem import REST_SHARE, REST_SPEED, Problem
 from steelyard.remembering import RunningInformation
-from steelyard.samples import Samples, Stretch
+from steelyard.samples import Piece, Samples, Stretch
 from steelyard.smoother import EDGE_PERIODS
 from steelyard.threads import single_threaded
 
@@ -387,5 +387,6 @@ class Online:
         )
 
 
-def _gone() -> NoReturn:
-    raise DataError("The samples of a stream are gone once they have passed: record the log to look at it again.")
+def _gone() -> Iterator[Piece]:
+    """No sample of a stream is kept: whatever looks at them a second time finds none."""
+    return iter(())

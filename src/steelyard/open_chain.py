@@ -167,8 +167,8 @@ class OpenChain:
         if bad >= 0:
             raise ModelError(
                 f"The mass matrix of '{self.model.robot.name}' is not positive definite for these parameters (nothing "
-                f"is left to move at {self.model.robot.joint_names[bad]}): they describe no physical robot. Check masses, "
-                "inertias and Ia."
+                f"is left to move at {self.model.robot.joint_names[bad]}): they describe no physical robot. Check "
+                "masses, inertias and Ia."
             )
         return out
 

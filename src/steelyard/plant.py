@@ -192,7 +192,7 @@ class Plant:
             elif weight != 0.0 and law.kind == kinds.LOAD:
                 # a passive joint has no gear, and so no load that would rub there
                 if entry.row in axis_of:
-                    loads.append([axis_of[entry.row], weight, *law.shape])
+                    loads.append([axis_of[entry.row], weight, *law.shape, entry.row])
             elif weight != 0.0:
                 element(law)[0, entry.row] += weight
         if loads and robot.compensator is not None:
@@ -214,8 +214,7 @@ class Plant:
             parent,
             np.vstack([base, joints]),
             rows,
-            np.array(loads, float).reshape(-1, 4),
-            robot.axis_index,
+            np.array(loads, float).reshape(-1, 5),
             None if self.model.looped is None else self.model.looped.closure.loops,
         )
 

@@ -42,9 +42,8 @@ class Dynamics(NamedTuple):
                           link (10,), those behind the load that the gears carry (10,), from column DRIVE on the linear
                           laws: inertia (n,), viscous (n,) and constant
     laws (E, 8 + 3n)      the other laws, as `kernels.laws` says
-    loads (K, 4)          load friction: axis, gain, width and exponent
-    axes (n_a,)           the joint of every axis
-    loops                 what closes the tree; None where every joint is an axis
+    loads (K, 5)          load friction: axis, gain, width, exponent, and the axis' joint
+    loops                 what closes the tree, and its axes; None where every joint is an axis
 
     With loops the equations are those of the axes, with q̇_tree = G q̇ and q̈_tree = G q̈ + g (P3 eqs 11–15):
         Gᵀ(M + inertia)G q̈ + Gᵀ(h + (M + inertia) g + drive) = τ
@@ -56,7 +55,6 @@ class Dynamics(NamedTuple):
     joints: np.ndarray
     laws: np.ndarray
     loads: np.ndarray
-    axes: np.ndarray
     loops: Loops | None
 
 
@@ -117,9 +115,10 @@ def assemble(parent, joints, laws, loaded, work, matrices, rows, memory, q, v):
 
 
 @njit(**OPTIONS)
-def _follow(loops, axes, chains, rows, q, v):
+def _follow(loops, chains, rows, q, v):
     """All joints of the tree, G and g from rows[q] and rows[v] of the axes; returns how it went."""
     _, tree, map, drift, _, closing = chains
+    axes = loops.axes
     n, along, speed = axes.shape[0], 0.0, 0.0
     for k in range(n):
         before = tree[TREE_V, axes[k]]
@@ -173,9 +172,9 @@ def _project(chains, matrices, rows, mass, bias):
 
 
 @njit(**OPTIONS)
-def assemble_looped(parent, joints, laws, loaded, axes, loops, work, matrices, rows, chains, memory, q, v):
+def assemble_looped(parent, joints, laws, loaded, loops, work, matrices, rows, chains, memory, q, v):
     """What `assemble` gives, for the axes of a tree whose loops are closed at rows[q], rows[v]; returns how it went."""
-    code = _follow(loops, axes, chains, rows, q, v)
+    code = _follow(loops, chains, rows, q, v)
     if code != DONE:
         return code
     assemble(parent, joints, laws, loaded, work, chains.matrices, chains.rows, memory, TREE_Q, TREE_V)

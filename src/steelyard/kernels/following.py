@@ -48,9 +48,12 @@ CLOSED = 1e-6
 LEAST_MARGIN = 1e-5
 # Posture and map must agree: the change of q_p and the mean G of both ends times the change of q_a, to a quarter.
 UNSTEADY = 0.25
-ROUNDS = 10
+# Rounds of Newton's method to a neighbour, and to see whether a posture closes at all.
+ROUNDS, LOOKS = 10, 32
 # Parts of the way below which a posture counts as out of reach. The margin shrinks like the root of what is left.
 LEAST_STEP = 2.0**-30
+# A lane that comes down to steps like this stands before a fold: time to see whether there is anything behind it.
+LOOK_STEP = 2.0**-10
 
 
 class Loops(NamedTuple):
@@ -95,7 +98,8 @@ class Work(NamedTuple):
 
 class Way(NamedTuple):
     """Where lanes are on their way to `goal` (n_a · w,): the last good posture q (n · w,) and its x; where they set out
-    `begin` (n_a · w,); the parts of the way done and aimed at, and the step (w,); codes (w,)."""
+    `begin` (n_a · w,); the parts of the way done and aimed at, and the step (w,); codes (w,); lanes that are to look
+    ahead, and those that have (w,)."""
 
     q: Floats
     x: Floats
@@ -105,6 +109,8 @@ class Way(NamedTuple):
     aim: Floats
     step: Floats
     code: Integers
+    look: Integers
+    looked: Integers
 
 
 @njit(**OPTIONS)
@@ -150,6 +156,8 @@ def new_way(loops, w):
         np.zeros(w),
         np.zeros(w),
         np.zeros(w),
+        np.zeros(w, np.int64),
+        np.zeros(w, np.int64),
         np.zeros(w, np.int64),
     )
 
@@ -258,7 +266,7 @@ def set_lane(to, source, b, w):
 def settle(like, loops, work, q):
     """Newton's method on work.q with its axes held, in the active lanes. Corrections must shrink by four in every
     round: then the start was a neighbour of the solution and of no other. Lanes in which they do not are stuck and go
-    back to q. Ends with `evaluate` in full at the postures found, but for the last correction."""
+    back to q. Ends with `evaluate` in full at the postures found, but for the last correction; unless all are stuck."""
     # not width(like): LLVM would write out every loop over lanes eight times
     lanes, full = work.active.shape[0], False
     for b in range(lanes):
@@ -267,8 +275,9 @@ def settle(like, loops, work, q):
         last = turn == ROUNDS - 1
         full = full or last
         evaluate(like, loops, work, full)
-        worst, waiting = 0.0, False
+        worst, waiting, left, began = 0.0, False, 0, 0
         for b in range(lanes):
+            began += work.active[b]
             if work.active[b] == 0 or work.stuck[b]:
                 continue
             size = np.sqrt(work.sizes[b])
@@ -280,11 +289,12 @@ def settle(like, loops, work, q):
                 else:
                     work.stuck[b] = 1
             work.before[b] = size
+            left += 1 - work.stuck[b]
         correct(like, loops, work)
         for b in range(lanes):
             if work.stuck[b]:
                 set_lane(work.q, q, b, lanes)
-        if full and (last or not waiting):
+        if (full and (last or not waiting)) or left == 0 < began:
             return
         full = worst <= NEARLY
 
@@ -308,10 +318,52 @@ def _aim(like, loops, work, way):
 
 
 @njit(**OPTIONS)
+def _look_ahead(like, loops, work, way):
+    """Do the goals of the lanes marked in way.look close at all? Newton's method with short steps goes straight there,
+    be it to another assembly. A lane whose goal closes at a singularity is SINGULAR; that one, and one whose residual
+    stops to shrink, are active no longer."""
+    w = width(like)
+    lanes, hope = work.active.shape[0], way.look.copy()
+    best, mark = np.full(lanes, np.inf), np.full(lanes, np.inf)
+    work.q[:] = way.q
+    for a in range(loops.axes.shape[0]):
+        for b in range(lanes):
+            if hope[b]:
+                work.q[loops.axes[a] * w + b] = way.goal[a * w + b]
+    # at a singularity each round only halves what is left
+    for turn in range(LOOKS):
+        # never in full; a plain False would have everything below compiled once more
+        evaluate(like, loops, work, turn < 0)
+        searching = False
+        for b in range(lanes):
+            size, opening = np.sqrt(work.sizes[b]), np.sqrt(work.sizes[lanes + b])
+            if size > FAR:
+                for p in range(loops.passive.shape[0]):
+                    work.y[p * w + b] *= FAR / size
+            if hope[b] == 0:
+                continue
+            best[b] = min(best[b], opening)
+            regular = margin(work, b) > 10.0 * LEAST_MARGIN
+            if opening <= SETTLED or (size <= NEARLY and regular and opening <= CLOSED):
+                hope[b] = 0
+                if not regular:
+                    way.code[b], work.active[b] = SINGULAR, 0
+            # written so that a NaN is caught too
+            elif turn % 4 == 3:
+                if not best[b] <= 0.9 * mark[b] or turn == LOOKS - 1:
+                    hope[b] = work.active[b] = 0
+                mark[b] = best[b]
+            searching = searching or hope[b] == 1
+        if not searching:
+            return
+        correct(like, loops, work)
+
+
+@njit(**OPTIONS)
 def follow(like, loops, work, way):
     """Take the closed postures way.q of lanes with code LOST to axes way.goal, along straight lines of q_a and in steps
     small enough that each stays the same assembly. Then code is 0, and q and x are those at the goal; or it is SINGULAR
-    or still LOST, and they are those of the nearest posture reached."""
+    or still LOST, and they are those of a posture on the way."""
     w = width(like)
     lanes, axes = work.active.shape[0], loops.axes.shape[0]
     for a in range(axes):
@@ -319,7 +371,7 @@ def follow(like, loops, work, way):
             way.begin[a * w + b] = way.q[loops.axes[a] * w + b]
     for b in range(lanes):
         work.active[b] = way.code[b] == LOST
-        way.done[b], way.step[b] = 0.0, 1.0
+        way.done[b], way.step[b], way.looked[b] = 0.0, 1.0, 0
     work.q[:] = way.q
     settle(like, loops, work, way.q)
     way.x[:] = work.x
@@ -330,8 +382,9 @@ def follow(like, loops, work, way):
         _aim(like, loops, work, way)
         settle(like, loops, work, way.q)
         unsteadiness(like, loops, work, way.q, way.x)
-        moving = False
+        moving, looking = False, False
         for b in range(lanes):
+            way.look[b] = 0
             if work.active[b] == 0:
                 continue
             if work.stuck[b] == 0 and closed(work, b) and margin(work, b) >= LEAST_MARGIN and steady(work, b):
@@ -341,36 +394,12 @@ def follow(like, loops, work, way):
                 if way.done[b] == 1.0:
                     work.active[b], way.code[b] = 0, 0
             else:
-                way.step[b] *= 0.5
+                way.step[b] *= 0.25
                 if way.step[b] < LEAST_STEP:
                     work.active[b] = 0
+                if way.step[b] < LOOK_STEP and way.looked[b] == 0:
+                    way.look[b] = way.looked[b] = 1
+                    looking = True
             moving = moving or work.active[b] == 1
-    for b in range(lanes):
-        moving = moving or way.code[b] == LOST
-    if moving:
-        _look_ahead(like, loops, work, way)
-
-
-@njit(**OPTIONS)
-def _look_ahead(like, loops, work, way):
-    """Why lanes did not arrive: their goals close at a singularity, or do not close."""
-    w = width(like)
-    lanes = work.active.shape[0]
-    work.q[:] = way.q
-    for a in range(loops.axes.shape[0]):
-        for b in range(lanes):
-            if way.code[b] == LOST:
-                work.q[loops.axes[a] * w + b] = way.goal[a * w + b]
-    # at a singularity each round only halves what is left
-    for turn in range(30):
-        # never in full; a plain False would have everything below compiled once more
-        evaluate(like, loops, work, turn < 0)
-        for b in range(lanes):
-            size = np.sqrt(work.sizes[b])
-            singular = margin(work, b) <= np.sqrt(LEAST_MARGIN) and np.sqrt(work.sizes[lanes + b]) <= STALLED
-            if way.code[b] == LOST and singular:
-                way.code[b] = SINGULAR
-            if size > FAR:
-                for p in range(loops.passive.shape[0]):
-                    work.y[p * w + b] *= FAR / size
-        correct(like, loops, work)
+        if looking:
+            _look_ahead(like, loops, work, way)

@@ -10,6 +10,7 @@ a pack.
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -93,8 +94,7 @@ def _address(context, builder, array_type, array, offset):
     return builder.gep(data, [offset])
 
 
-@intrinsic
-def load(typingctx, like, array, offset):
+def _load(typingctx, like, array, offset):
     """The number, or the pack of numbers, that starts at array[offset]; as wide as `like`."""
     sig = like(like, array, types.int64)
 
@@ -107,8 +107,7 @@ def load(typingctx, like, array, offset):
     return sig, codegen
 
 
-@intrinsic
-def store(typingctx, array, offset, value):
+def _store(typingctx, array, offset, value):
     """Write a number or a pack from array[offset] on."""
     sig = types.void(array, types.int64, value)
 
@@ -123,8 +122,7 @@ def store(typingctx, array, offset, value):
     return sig, codegen
 
 
-@intrinsic
-def spread(typingctx, value):
+def _pack_of(typingctx, value):
     """A pack with `value` in all lanes."""
     return PACK(types.float64), lambda context, builder, signature, args: _spread(builder, args[0])
 
@@ -141,14 +139,12 @@ def _called(name: str):
     return codegen
 
 
-@intrinsic
-def root(typingctx, x):
+def _root(typingctx, x):
     """√x."""
     return x(x), _called("llvm.sqrt")
 
 
-@intrinsic
-def with_sign(typingctx, x, sign):
+def _with_sign(typingctx, x, sign):
     """|x| with the sign of `sign`."""
     return x(x, x), _called("llvm.copysign")
 
@@ -160,19 +156,27 @@ def _chosen(comparison: str):
     return codegen
 
 
-@intrinsic
-def smaller(typingctx, x, y):
+def _smaller(typingctx, x, y):
     """The smaller of two numbers, lane by lane."""
     return x(x, x), _chosen("<")
 
 
-@intrinsic
-def larger(typingctx, x, y):
+def _larger(typingctx, x, y):
     """The larger of two numbers, lane by lane."""
     return x(x, x), _chosen(">")
 
 
-def width(like):
+# Numba calls an intrinsic without its first argument, which a type checker cannot know.
+load: Any = intrinsic(_load)
+store: Any = intrinsic(_store)
+spread: Any = intrinsic(_pack_of)
+root: Any = intrinsic(_root)
+with_sign: Any = intrinsic(_with_sign)
+smaller: Any = intrinsic(_smaller)
+larger: Any = intrinsic(_larger)
+
+
+def width(like: Any) -> int:
     """Numbers in a value like this: 1 or WIDTH, known when the code is compiled."""
     raise NotImplementedError
 

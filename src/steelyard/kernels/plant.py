@@ -47,7 +47,8 @@ _FIXED_POINTS = 200
 
 def space_of(plant: Dynamics) -> Space:
     """Memory of a plant's evaluations."""
-    joints, n = len(plant.parent), len(plant.axes)
+    joints = len(plant.parent)
+    n = joints if plant.loops is None else len(plant.loops.axes)
     chains = None
     if plant.loops is not None:
         chains = Chains(
@@ -89,7 +90,7 @@ def _load_friction(loads, matrices, rows, v, a):
 
 
 @njit(**OPTIONS)
-def accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, q, v, a):
+def accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q, v, a):
     """q̈ into rows[a] at rows[q], rows[v] under the torque rows[EFFORT] of the axes; returns how it went and the axis.
 
     Load friction depends on q̈ itself. It is a small share of the torque, so q̈ ← M⁻¹(τ − … − f(q̈)) contracts.
@@ -99,7 +100,7 @@ def accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, c
         assemble(parent, joints, laws, loads.shape[0] > 0, work, matrices, rows, memory, q, v)
     else:
         code = assemble_looped(
-            parent, joints, laws, loads.shape[0] > 0, axes, loops, work, matrices, rows, chains, memory, q, v
+            parent, joints, laws, loads.shape[0] > 0, loops, work, matrices, rows, chains, memory, q, v
         )
         if code != DONE:
             return code, 0
@@ -132,13 +133,13 @@ def accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, c
 
 
 @njit(**OPTIONS)
-def command_torque(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, q, v, a, out):
+def command_torque(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q, v, a, out):
     """Inverse dynamics: rows[out] = τ of the axes at rows[q], rows[v], rows[a]; returns how it went."""
     if loops is None:
         assemble(parent, joints, laws, loads.shape[0] > 0, work, matrices, rows, memory, q, v)
     else:
         code = assemble_looped(
-            parent, joints, laws, loads.shape[0] > 0, axes, loops, work, matrices, rows, chains, memory, q, v
+            parent, joints, laws, loads.shape[0] > 0, loops, work, matrices, rows, chains, memory, q, v
         )
         if code != DONE:
             return code
@@ -254,16 +255,11 @@ def _assume(loops, chains, posture):
 def stand(plant, space, memory, q, posture):
     """A plant that stood at q (n_a,) for ever, Dahl's states zero; loops are closed from `posture` (n,). Returns how it
     went."""
-    parent, joints, laws, loads, axes, loops = plant
-    work, matrices, rows, chains = space
-    _assume(loops, chains, posture)
-    rows[SPARE] = q
-    rows[SPARE + 1] = 0.0
+    _assume(plant.loops, space.chains, posture)
+    space.rows[SPARE] = q
+    space.rows[SPARE + 1] = 0.0
     memory[:] = 0.0
-    code = command_torque(
-        *(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory),
-        *(SPARE, SPARE + 1, SPARE + 1, SPARE + 2),
-    )
+    code = command_torque(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 1, SPARE + 2)
     memory[COORDINATE] = memory[NOW]
     return code
 
@@ -274,29 +270,12 @@ def accelerations(plant, space, q, v, effort, postures, a):
 
     Loops are closed from `postures` (N, n).
     """
-    parent, joints, laws, loads, axes, loops = plant
-    work, matrices, rows, chains = space
-    memory = np.zeros((3, laws.shape[0]))
+    rows, memory = space.rows, np.zeros((3, plant.laws.shape[0]))
     for k in range(q.shape[0]):
         code, axis = stand(plant, space, memory, q[k], postures[k]), 0
         if code == DONE:
             rows[SPARE], rows[SPARE + 1], rows[EFFORT] = q[k], v[k], effort[k]
-            code, axis = accelerate(
-                parent,
-                joints,
-                laws,
-                loads,
-                axes,
-                loops,
-                work,
-                matrices,
-                rows,
-                chains,
-                memory,
-                SPARE,
-                SPARE + 1,
-                SPARE + 2,
-            )
+            code, axis = accelerate(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 2)
         if code != DONE:
             return code, k, axis
         a[k] = rows[SPARE + 2]
@@ -309,32 +288,14 @@ def torques(plant, space, q, v, a, postures, tau):
 
     Loops are closed from `postures` (N, n).
     """
-    parent, joints, laws, loads, axes, loops = plant
-    work, matrices, rows, chains = space
-    memory = np.zeros((3, laws.shape[0]))
+    rows, memory = space.rows, np.zeros((3, plant.laws.shape[0]))
     stand(plant, space, memory, q[0], postures[0])
     for k in range(q.shape[0]):
-        _assume(loops, chains, postures[k])
+        _assume(plant.loops, space.chains, postures[k])
         rows[SPARE], rows[SPARE + 1], rows[SPARE + 2] = q[k], v[k], a[k]
-        code = command_torque(
-            parent,
-            joints,
-            laws,
-            loads,
-            axes,
-            loops,
-            work,
-            matrices,
-            rows,
-            chains,
-            memory,
-            SPARE,
-            SPARE + 1,
-            SPARE + 2,
-            SPARE + 3,
-        )
+        code = command_torque(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 2, SPARE + 3)
         if code != DONE:
             return code, k
-        remember(laws, memory)
+        remember(plant.laws, memory)
         tau[k] = rows[SPARE + 3]
     return DONE, 0

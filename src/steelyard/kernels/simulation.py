@@ -98,7 +98,7 @@ class Track(NamedTuple):
 
 
 @njit(**OPTIONS)
-def _rates(joints, laws, loads, axes, loops, matrices, rows, chains, memory):
+def _rates(joints, laws, loads, loops, matrices, rows, chains, memory):
     """Bounds of the fastest decay [1/s] and vibration [rad/s] that friction, pre-sliding and springs cause.
 
     With D ⪰ ∂drive/∂q̇ diagonal, no eigenvalue of M⁻¹GᵀDG exceeds its trace Σ_j D_j (G M⁻¹ Gᵀ)_jj, G being the identity
@@ -121,13 +121,13 @@ def _rates(joints, laws, loads, axes, loops, matrices, rows, chains, memory):
     for k in range(loads.shape[0]):
         axis = int(loads[k, 0])
         load = abs(rows[LOAD, axis]) ** loads[k, 3]
-        own[DAMPING, axes[axis]] += abs(loads[k, 1]) * load / loads[k, 2]
+        own[DAMPING, int(loads[k, 4])] += abs(loads[k, 1]) * load / loads[k, 2]
     decay, stiffness = rates(loops, matrices, rows, chains, RHS)
     return decay, np.sqrt(stiffness)
 
 
 @njit(**OPTIONS)
-def _explicit_step(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h):
+def _explicit_step(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, h):
     """The classical fourth-order Runge–Kutta step of rows[Q] and rows[V]; rows[A] is the acceleration at its start."""
     n = rows.shape[1]
     for j in range(n):
@@ -136,9 +136,7 @@ def _explicit_step(parent, joints, laws, loads, axes, loops, work, matrices, row
         rows[Q_, j] = rows[Q, j] + 0.5 * h * rows[V, j]
         rows[V_, j] = rows[V, j] + 0.5 * h * rows[A, j]
     for stage in range(3):
-        code, axis = accelerate(
-            parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q_, V_, A_
-        )
+        code, axis = accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, Q_, V_, A_)
         if code != DONE:
             return code, axis
         weight = 1.0 if stage == 2 else 2.0
@@ -161,7 +159,7 @@ def _turns(speed, change):
 
 
 @njit(**OPTIONS)
-def _dampers(joints, laws, loads, axes, loops, rows, chains, memory, h):
+def _dampers(joints, laws, loads, loops, rows, chains, memory, h):
     """Row DAMPING of all joints: slopes of the velocity laws; where an explicit step would turn a speed round, their
     chords f(x)/x, which no step can overshoot."""
     own = joint_rows(loops, rows, chains)
@@ -189,11 +187,11 @@ def _dampers(joints, laws, loads, axes, loops, rows, chains, memory, h):
             slope = sign / x
         else:
             slope = 1.0 - sign * sign
-        own[DAMPING, axes[axis]] += abs(loads[k, 1]) * slope / width * load
+        own[DAMPING, int(loads[k, 4])] += abs(loads[k, 1]) * slope / width * load
 
 
 @njit(**OPTIONS)
-def _implicit_step(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h):
+def _implicit_step(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, h):
     """A Rosenbrock step of two stages with friction implicit: second order for any D, and no speed turns round.
 
         (M + γhGᵀDG) k₁ = M q̈(q, v),   (M + γhGᵀDG) k₂ = M [q̈(q + hv, v + hk₁) − 2k₁],   v += h (3k₁ + k₂)/2
@@ -201,7 +199,7 @@ def _implicit_step(parent, joints, laws, loads, axes, loops, work, matrices, row
     with the diagonal D of `_dampers`, and G the identity without loops.
     """
     n = rows.shape[1]
-    _dampers(joints, laws, loads, axes, loops, rows, chains, memory, h)
+    _dampers(joints, laws, loads, loops, rows, chains, memory, h)
     for j in range(n):
         for k in range(j + 1):
             matrices[BEFORE, j, k] = matrices[LAGGED, j, k] = matrices[MASS, j, k]
@@ -214,7 +212,7 @@ def _implicit_step(parent, joints, laws, loads, axes, loops, work, matrices, row
     for j in range(n):
         rows[Q_, j] = rows[Q, j] + h * rows[V, j]
         rows[V_, j] = rows[V, j] + h * rows[WAY, j]
-    code, axis = accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q_, V_, A_)
+    code, axis = accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, Q_, V_, A_)
     if code != DONE:
         return code, axis
     for j in range(n):
@@ -238,10 +236,10 @@ def _lost(rows, q, v):
 
 
 @njit(**OPTIONS)
-def _advance(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, span):
+def _advance(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, span):
     """rows[Q] and rows[V] `span` later under a constant rows[EFFORT], from the acceleration rows[A] on; returns how it
     went, the axis at fault (a joint if it is too stiff) and the steps taken, negative where they were implicit."""
-    decay, vibration = _rates(joints, laws, loads, axes, loops, matrices, rows, chains, memory)
+    decay, vibration = _rates(joints, laws, loads, loops, matrices, rows, chains, memory)
     needed = max(1.0, np.ceil(span * max(decay, vibration) / STABLE))
     if span * vibration > STABLE * MOST_STEPS:
         return TOO_STIFF, int(np.argmax(joint_rows(loops, rows, chains)[STIFFNESS])), 0
@@ -250,19 +248,13 @@ def _advance(parent, joints, laws, loads, axes, loops, work, matrices, rows, cha
     h = span / steps
     for k in range(steps):
         if k > 0:
-            code, axis = accelerate(
-                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q, V, A
-            )
+            code, axis = accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, Q, V, A)
             if code != DONE:
                 return code, axis, 0
         if implicit:
-            code, axis = _implicit_step(
-                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h
-            )
+            code, axis = _implicit_step(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, h)
         else:
-            code, axis = _explicit_step(
-                parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, h
-            )
+            code, axis = _explicit_step(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, h)
         if code != DONE:
             lost = _lost(rows, Q_, V_)
             return (DIVERGED, lost, 0) if lost >= 0 else (code, axis, 0)
@@ -316,9 +308,9 @@ def run(plant, space, memory, model, model_space, model_memory, inverts, wiring,
     """
     values, maps, delay, tachometer, smoothing, rate = wiring
     q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, counts = track
-    parent, joints, laws, loads, axes, loops = plant
+    parent, joints, laws, loads, loops = plant
     work, matrices, rows, chains = space
-    parent_c, joints_c, laws_c, loads_c, axes_c, loops_c = model
+    parent_c, joints_c, laws_c, loads_c, loops_c = model
     work_c, matrices_c, rows_c, chains_c = model_space
     n = rows.shape[1]
     for j in range(n):
@@ -333,22 +325,9 @@ def run(plant, space, memory, model, model_space, model_memory, inverts, wiring,
             for j in range(n):
                 rows_c[Q, j], rows_c[V, j], rows_c[A, j] = state[READING, j], state[SPEED, j], command[j, k]
             code = command_torque(
-                parent_c,
-                joints_c,
-                laws_c,
-                loads_c,
-                axes_c,
-                loops_c,
-                work_c,
-                matrices_c,
-                rows_c,
-                chains_c,
-                model_memory,
-                Q,
-                V,
-                A,
-                GAIN,
-            )
+                parent_c, joints_c, laws_c, loads_c, loops_c, work_c, matrices_c, rows_c, chains_c, model_memory,
+                Q, V, A, GAIN,
+            )  # fmt: skip
             if code != DONE:
                 return -code, k, 0
             remember(laws_c, model_memory)
@@ -361,7 +340,7 @@ def run(plant, space, memory, model, model_space, model_memory, inverts, wiring,
             for i in range(n):
                 tau[j, k] += maps[TORQUE, j, i] * command[i, applied]
             rows[EFFORT, j] = tau[j, k] + disturbance[j, disturbed]
-        code, axis = accelerate(parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, Q, V, A)
+        code, axis = accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, Q, V, A)
         if code != DONE:
             return code, k, axis
         # only here: a sample's way is one way, as it is to a regressor that knows nothing but samples
@@ -369,7 +348,7 @@ def run(plant, space, memory, model, model_space, model_memory, inverts, wiring,
         for j in range(n):
             q[j, k], v[j, k], a[j, k], reading[j, k] = rows[Q, j], rows[V, j], rows[A, j], state[READING, j]
         code, axis, counts[k] = _advance(
-            parent, joints, laws, loads, axes, loops, work, matrices, rows, chains, memory, 1.0 / rate
+            parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, 1.0 / rate
         )
         if code != DONE:
             return code, k, axis
