@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
 
 SAMPLES = 20_000
 RATE_HZ = 1000.0
+REPEATS = 9
 
 
-def bench_loops(timed: Callable[[Callable[[], object], int], float]) -> dict[str, float]:
-    """Microseconds a sample of standard regressors along a smooth motion, tile by tile as the stream makes them."""
+def bench_loops() -> dict[str, float]:
+    """Processor microseconds a sample of standard regressors along a smooth motion, tile by tile as the stream makes
+    them; medians after one pass that is not counted."""
     from steelyard.excitation import random_fourier
     from steelyard.formats.robots import read_robot
     from steelyard.model import Model
@@ -34,16 +38,26 @@ def bench_loops(timed: Callable[[Callable[[], object], int], float]) -> dict[str
 
             return run
 
-        told = {f"{name}_us": 1e6 / SAMPLES * timed(stream(lambda motion: model.fill(motion, tile)), 7)}
+        told = {f"{name}_us": 1e6 / SAMPLES * _timed(stream(lambda motion: model.fill(motion, tile)))}
         if model.looped is not None:
             follow = model.looped.follow
-            told[f"{name}_closure_us"] = 1e6 / SAMPLES * timed(stream(follow), 7)
+            told[f"{name}_closure_us"] = 1e6 / SAMPLES * _timed(stream(follow))
         return told
 
     found: dict[str, float] = {}
     for name in ("tx40", "fivebar", "orthoglide", "delta", "stewart"):
         found |= cost(name)
     return found | {"ratio": found["orthoglide_us"] / found["tx40_us"]}
+
+
+def _timed(work: Callable[[], object]) -> float:
+    work()
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        work()
+        seconds.append(time.process_time() - start)
+    return median(seconds)
 
 
 def loops_table(found: dict[str, float]) -> list[str]:

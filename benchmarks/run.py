@@ -368,7 +368,7 @@ def main() -> None:
         "stream": lambda: bench_stream(chosen.samples),
         "simulation": bench_simulation,
         "iv": bench_iv,
-        "loops": lambda: bench_loops(timed),
+        "loops": bench_loops,
         "online": bench_online,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conftest import Run
 from steelyard import control_demo
@@ -210,6 +212,17 @@ def test_gains_that_are_wrong_alike_spoil_the_payload_alone() -> None:
     error = believed_force_error(1.25 * GAINS)
     assert error[UNLOADED].max() < 1e-4
     assert np.all((error[LOAD] > 0.2 * WEIGHED * 5.0) & (error[LOAD] < 0.2 * WEIGHED * 30.0))
+
+
+@settings(max_examples=8)
+@given(st.floats(0.5, 2.0), st.integers(0, 100))
+def test_parameters_scale_with_the_gains(factor: float, seed: int) -> None:
+    """All gains times a factor: all parameters and error bars too, noise or not."""
+    model, _, runs = weighing()
+    samples = control_demo.logged(runs[:1], model.robot, NOISE, np.random.default_rng(seed))
+    one, other = (control_demo.with_gains(model, samples, scale * GAINS) for scale in (1.0, factor))
+    assert np.allclose(other.value, factor * one.value, rtol=1e-6, atol=1e-9)
+    assert np.allclose(other.std, factor * one.std, rtol=1e-6)
 
 
 def test_gains_that_are_wrong_apart_spoil_what_the_axes_share() -> None:

@@ -38,7 +38,7 @@ class Closed(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Closure:
-    """The loops of a robot as equations c(q_t) = 0, which give its passive joints for known axes (P3 eqs 6–10):
+    """The loops of a robot as equations c(q_t) = 0, which give its passive joints for known axes (P3 eqs 3–9):
 
         v_t = G v_a,   a_t = G a_a + g,   G = −J_p⁺ J_a and g = −J_p⁺ J̇ v_t in the passive rows, J = ∂c/∂q.
 

@@ -66,7 +66,7 @@ def check_loop(robot: Robot, loop: Loop) -> None:
             if joint not in robot.joint_names:
                 raise RobotError(what + choices("joint", joint, robot.joint_names))
         if loop.joint == loop.other:
-            raise RobotError(f"{what}joint '{loop.joint}' cannot follow itrobot.")
+            raise RobotError(f"{what}joint '{loop.joint}' cannot follow itself.")
         if not np.all(np.isfinite(loop.polynomial)):
             raise RobotError(f"{what}a coefficient is not finite.")
         return

@@ -205,6 +205,8 @@ class Online:
             self._take(batch)
         while self.pending:
             self.memory.add(*self.pending.popleft())
+        if self.since is not None:
+            self._weigh()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -159,8 +159,8 @@ class Plant:
         if map is not None and np.any(map):
             joint, axis = np.unravel_index(int(np.argmax(map)), map.shape)
             told += (
-                f" Just before, {robot.joint_names[joint]} moved {map[joint, axis]:.3g} times as fast as "
-                f"{robot.axis_names[axis]} alone would move it."
+                f" Just before, {robot.axis_names[axis]} moved {robot.joint_names[joint]} "
+                f"{map[joint, axis]:.3g} times as fast as itself."
             )
         return (
             f"{told} The legs do not reach there, or would fold over. Keep the motion within reach and away from "

@@ -8,11 +8,23 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli import check, consistency, identify, init, payload, robots, twin, validation
-from steelyard.cli.console import FAILED, app, emit, say
+from steelyard.cli import check, consistency, identify, init, payload, robots, twin, validation, watch
+from steelyard.cli.console import FAILED, app, emit_line, say
 from steelyard.errors import SteelyardError
 
-__all__ = ["app", "check", "consistency", "identify", "init", "main", "payload", "robots", "twin", "validation"]
+__all__ = [
+    "app",
+    "check",
+    "consistency",
+    "identify",
+    "init",
+    "main",
+    "payload",
+    "robots",
+    "twin",
+    "validation",
+    "watch",
+]
 
 
 def main() -> None:
@@ -38,7 +50,7 @@ def main() -> None:
 
 def _failed(message: str, wants_json: bool) -> None:
     if wants_json:
-        emit({"schema": "steelyard.error/1", "error": message})
+        emit_line({"schema": "steelyard.error/1", "error": message})
     say(f"error: {message}", "red")
     sys.exit(FAILED)
 

@@ -41,6 +41,11 @@ def emit(document: Mapping[str, Any]) -> None:
     print(written)
 
 
+def emit_line(document: Mapping[str, Any]) -> None:
+    """One JSON object on a line of stdout, at once, for documents that come one after another."""
+    print(json.dumps(document, allow_nan=False), flush=True)
+
+
 def say(message: str, style: str = "") -> None:
     """A line for people, unbroken, so that paths can be copied."""
     people.print(message, style=style, soft_wrap=True)

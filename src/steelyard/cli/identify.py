@@ -46,7 +46,7 @@ def identify(
         done = run_project(read_project(project), out, estimator, progress)
     if as_json:
         emit(done.document)
-    _show_result(done.identification, {one["name"]: one["link"] for one in done.document["project"]["payload"]})
+    show_result(done.identification, {one["name"]: one["link"] for one in done.document["project"]["payload"]})
     if done.document["selection"] is not None and done.document["selection"]["trials"]:
         people.print(_trial_table(done.document["selection"]))
     say(f"Report: {done.folder / REPORT}")
@@ -71,7 +71,7 @@ def demo(
         truth = dict(zip(result.base.names, done.truth.tolist(), strict=True))
         emit({**done.run.document, "truth": truth, **told})
     _show_loop(done)
-    _show_result(result)
+    show_result(result)
     if done.control is not None:
         _show_control(done.control)
     say(
@@ -147,7 +147,8 @@ def _control_record(control: Controlled) -> dict[str, Any]:
     return {"gains": found, "tracking": [asdict(one) for one in control.tracking]}
 
 
-def _show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
+def show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
+    """A result for people: parameters, what goes with them, scores, findings and the verdict."""
     table = Table(Column("parameter", no_wrap=True), "value", "± σ", "σ classical", "rel. σ", "unit")
     for name, value, std, classical, relative, unit in zip(
         result.base.names, result.value, result.std, result.std_classical, result.relative_std, result.base.units,

@@ -35,7 +35,7 @@ from steelyard.recording import Chunk, LogFile, Recording
 
 BLOCK_BYTES = 1 << 24
 # Longer than any row; the zeros that a crash leaves at the end of a file are one such line.
-_LONGEST_LINE = 1 << 24
+LONGEST_LINE = 1 << 24
 
 
 def read_delimited(path: Path, delimiter: str | None = None, salvage: bool = False) -> Recording:
@@ -53,7 +53,7 @@ def read_delimited(path: Path, delimiter: str | None = None, salvage: bool = Fal
         dialect.columns,
         str(path),
         None,
-        _DelimitedRows(file, dialect, finished_only=salvage),
+        DelimitedRows(file, dialect, finished_only=salvage),
         notes=_notes(path, dialect, salvage),
         rows_estimate=round(file.size / dialect.row_bytes),
     )
@@ -82,7 +82,9 @@ def no_number(file: str, column: str, text: str, before: int) -> DamagedError:
 
 
 @dataclass(frozen=True)
-class _DelimitedRows:
+class DelimitedRows:
+    """The rows of a text log whose dialect is known."""
+
     file: LogFile
     dialect: Dialect
     finished_only: bool
@@ -98,15 +100,12 @@ class _DelimitedRows:
                 stream.readline()
             for raw in _whole_lines(stream):
                 unfinished = not raw.endswith(b"\n")
-                if unfinished and (self.finished_only or len(raw) > _LONGEST_LINE):
+                if unfinished and (self.finished_only or len(raw) > LONGEST_LINE):
                     raise DamagedError(
                         f"Line {line} of '{self.file.path.name}' does not end in a newline: the log was cut off there.",
                         rows,
                     )
-                text = _single_spaced(raw) if self.dialect.delimiter == " " else raw
-                block, damage = self._fast(text, columns), None
-                if block is None:
-                    block, damage = self._careful(text, columns, rows, line)
+                block, damage = self.parsed(raw, columns, rows, line)
                 size = block[columns[0]].size
                 if size:
                     yield block
@@ -116,6 +115,13 @@ class _DelimitedRows:
                     raise damage
                 rows += size
                 line += raw.count(b"\n")
+
+    def parsed(self, raw: bytes, columns: Sequence[str], rows: int, line: int) -> tuple[Chunk, DamagedError | None]:
+        """Lines that come after `rows` rows, the first of them number `line`: their rows up to the first wrong one, and
+        what is wrong with it."""
+        text = _single_spaced(raw) if self.dialect.delimiter == " " else raw
+        block = self._fast(text, columns)
+        return (block, None) if block is not None else self._careful(text, columns, rows, line)
 
     def _fast(self, text: bytes, columns: Sequence[str]) -> Chunk | None:
         """The block as numbers, or None where a look at single lines is needed.
@@ -203,7 +209,7 @@ def _whole_lines(stream: ByteStream) -> Iterator[bytes]:
     The blocks also end where a line grows beyond all sense.
     """
     rest = b""
-    while len(rest) <= _LONGEST_LINE and (block := stream.read(BLOCK_BYTES)):
+    while len(rest) <= LONGEST_LINE and (block := stream.read(BLOCK_BYTES)):
         cut = block.rfind(b"\n") + 1
         if cut:
             yield rest + block[:cut]

@@ -23,8 +23,9 @@ DELIMITERS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma", " ": "spa
 COMMENTS = ("#", "%", "//")
 MISSING = ("", "-", "na", "n/a", "#n/a", "nan", "null", "none")
 MISSING += ("-nan(ind)", "nan(ind)", "1.#qnan", "1.#ind", "-1.#ind")  # as the Windows C runtime prints them
-_SAMPLE_BYTES = 1 << 20
-_SAMPLE_LINES = 200
+# What a dialect is read from: so many bytes, and of these so many lines that are no comments.
+SAMPLE_BYTES = 1 << 20
+SAMPLE_LINES = 200
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
 _UNIT = re.compile(
@@ -68,11 +69,16 @@ def sniff(path: Path, delimiter: str | None) -> Dialect:
     with path.open("rb") as stream:
         encoding = "utf-16" if stream.read(2) in _UTF16 else "utf-8"
     with opened(path, encoding) as stream:
-        sample = stream.read(_SAMPLE_BYTES)
+        sample = stream.read(SAMPLE_BYTES)
+    return dialect_of(sample, path, encoding, delimiter, whole=path.stat().st_size <= SAMPLE_BYTES)
+
+
+def dialect_of(sample: bytes, path: Path, encoding: str, delimiter: str | None, whole: bool) -> Dialect:
+    """Dialect from the first bytes of a log, as UTF-8; the last line counts if they are the `whole` of it."""
     if b"\0" in sample.split(b"\n", 1)[0]:
         raise DataError(f"'{path}' is not a text file. Give it the extension of its format, or save it as UTF-8 text.")
-    lines = _numbered_lines(sample, whole_file=path.stat().st_size <= _SAMPLE_BYTES)
-    content = [(number, text) for number, text in lines if not text.startswith(COMMENTS)][:_SAMPLE_LINES]
+    lines = _numbered_lines(sample, whole)
+    content = _content(lines)[:SAMPLE_LINES]
     if not content:
         raise DataError(f"'{path}' holds nothing but comments and blank lines. Check that the logger wrote data.")
     mark = delimiter or _likely_delimiter([text for _, text in content])
@@ -89,6 +95,11 @@ def sniff(path: Path, delimiter: str | None) -> Dialect:
     renamed = tuple(name for name, given in zip(columns, names, strict=True) if given and name != given)
     row_bytes = len(sample) / max(1, sample.count(b"\n")) * (2 if encoding == "utf-16" else 1)
     return Dialect(encoding, mark, _has_decimal_comma(cells, mark), columns, line, texts, renamed, row_bytes)
+
+
+def shows_dialect(sample: bytes) -> bool:
+    """True if finished lines hold all that `dialect_of` looks at: more of the log would not change its answer."""
+    return len(sample) >= SAMPLE_BYTES or len(_content(_numbered_lines(sample, whole_file=False))) >= SAMPLE_LINES
 
 
 @contextmanager
@@ -217,6 +228,10 @@ def _numbered_lines(sample: bytes, whole_file: bool) -> list[tuple[int, str]]:
         pieces.pop()
     found = ((number, decoded(piece).strip(" \r")) for number, piece in enumerate(pieces, start=1))
     return [(number, text) for number, text in found if text]
+
+
+def _content(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    return [(number, text) for number, text in lines if not text.startswith(COMMENTS)]
 
 
 def _is_number(cell: str, comma: bool) -> bool:

@@ -53,7 +53,7 @@ def read_recording(
     progress    told of formats that are walked through when they are opened (ROS bags)
     """
     file = Path(path)
-    kind = _kind(file)
+    kind = log_kind(file)
     given = {"delimiter": delimiter, "topic": topic, "episode": episode}
     if kind == BAGS:
         _check_options(file, given, "topic")
@@ -79,7 +79,7 @@ def _check_options(file: Path, given: dict[str, object], valid: str | None = Non
             raise DataError(f"'{name}' is for {use}, and '{file}' is none of them. Leave it out.")
 
 
-def _kind(file: Path) -> tuple[str, ...]:
+def log_kind(file: Path) -> tuple[str, ...]:
     """The extensions of the format: as the first bytes tell, or else the file's own extension."""
     try:
         if file.is_dir():

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from steelyard.kernels.following import (
+from steelyard.kernels.following import follow, new_way
+from steelyard.kernels.packs import WIDTH, load, spread, store, width
+from steelyard.kernels.posture import (
     LEAST_MARGIN,
     LOST,
     SINGULAR,
@@ -23,17 +25,14 @@ from steelyard.kernels.following import (
     Loops,
     Work,
     closed,
-    follow,
     margin,
     move,
-    new_way,
     set_lane,
     settle,
     steady,
     unsteadiness,
     workspace,
 )
-from steelyard.kernels.packs import WIDTH, load, spread, store, width
 from steelyard.kernels.spatial import OPTIONS
 
 __all__ = ["Loops", "Work", "close", "close_one", "closing_scratch"]

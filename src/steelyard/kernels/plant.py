@@ -255,11 +255,16 @@ def _assume(loops, chains, posture):
 def stand(plant, space, memory, q, posture):
     """A plant that stood at q (n_a,) for ever, Dahl's states zero; loops are closed from `posture` (n,). Returns how it
     went."""
-    _assume(plant.loops, space.chains, posture)
-    space.rows[SPARE] = q
-    space.rows[SPARE + 1] = 0.0
+    parent, joints, laws, loads, loops = plant
+    work, matrices, rows, chains = space
+    here, still, out = SPARE, SPARE + 1, SPARE + 2
+    _assume(loops, chains, posture)
+    rows[here] = q
+    rows[still] = 0.0
     memory[:] = 0.0
-    code = command_torque(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 1, SPARE + 2)
+    code = command_torque(
+        parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, here, still, still, out
+    )
     memory[COORDINATE] = memory[NOW]
     return code
 
@@ -270,15 +275,19 @@ def accelerations(plant, space, q, v, effort, postures, a):
 
     Loops are closed from `postures` (N, n).
     """
-    rows, memory = space.rows, np.zeros((3, plant.laws.shape[0]))
+    parent, joints, laws, loads, loops = plant
+    work, matrices, rows, chains = space
+    q_, v_, a_, memory = SPARE, SPARE + 1, SPARE + 2, np.zeros((3, laws.shape[0]))
     for k in range(q.shape[0]):
         code, axis = stand(plant, space, memory, q[k], postures[k]), 0
         if code == DONE:
-            rows[SPARE], rows[SPARE + 1], rows[EFFORT] = q[k], v[k], effort[k]
-            code, axis = accelerate(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 2)
+            rows[q_], rows[v_], rows[EFFORT] = q[k], v[k], effort[k]
+            code, axis = accelerate(
+                parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q_, v_, a_
+            )
         if code != DONE:
             return code, k, axis
-        a[k] = rows[SPARE + 2]
+        a[k] = rows[a_]
     return DONE, 0, 0
 
 
@@ -288,14 +297,16 @@ def torques(plant, space, q, v, a, postures, tau):
 
     Loops are closed from `postures` (N, n).
     """
-    rows, memory = space.rows, np.zeros((3, plant.laws.shape[0]))
+    parent, joints, laws, loads, loops = plant
+    work, matrices, rows, chains = space
+    q_, v_, a_, out, memory = SPARE, SPARE + 1, SPARE + 2, SPARE + 3, np.zeros((3, laws.shape[0]))
     stand(plant, space, memory, q[0], postures[0])
     for k in range(q.shape[0]):
-        _assume(plant.loops, space.chains, postures[k])
-        rows[SPARE], rows[SPARE + 1], rows[SPARE + 2] = q[k], v[k], a[k]
-        code = command_torque(*plant, *space, memory, SPARE, SPARE + 1, SPARE + 2, SPARE + 3)
+        _assume(loops, chains, postures[k])
+        rows[q_], rows[v_], rows[a_] = q[k], v[k], a[k]
+        code = command_torque(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q_, v_, a_, out)
         if code != DONE:
             return code, k
-        remember(plant.laws, memory)
-        tau[k] = rows[SPARE + 3]
+        remember(laws, memory)
+        tau[k] = rows[out]
     return DONE, 0

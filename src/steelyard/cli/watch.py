@@ -1,0 +1,255 @@
+"""Command that follows a running robot: `watch`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
+from rich.text import Text
+
+from steelyard.cli.console import app, emit_line, number, people, percent, progress_bar, say
+from steelyard.cli.identify import show_result
+from steelyard.course import RECENT, Course
+from steelyard.errors import ProjectError, SteelyardError, choices
+from steelyard.follow import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
+from steelyard.forgetting import RULES, Rule
+from steelyard.online import WATCH, Change, Watch
+from steelyard.project import read_project
+from steelyard.results import RESULT, check_folder, record
+
+# How long nobody looks whether the log has grown [s].
+POLL_S = 0.1
+BLOCKS = "▁▂▃▄▅▆▇█"
+SCHEMA = "steelyard.watch/1"
+
+
+@app.command(name="watch")
+def watch_command(
+    project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
+    follow: Annotated[
+        Path | None, typer.Option(help="The text log to follow; default that of the project's first run to identify.")
+    ] = None,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="End when nothing new came for so many seconds; 0 for a log that is complete."),
+    ] = None,
+    forgetting: Annotated[str | None, typer.Option(help=f"How old rows lose weight: {', '.join(RULES)}.")] = None,
+    memory: Annotated[float | None, typer.Option(help="Seconds of the log after which 1/e of a row is left.")] = None,
+    learn: Annotated[
+        float, typer.Option(min=0.0, help="Seconds of motion to learn from before changes are looked for; 0: never.")
+    ] = WATCH.learn_s,
+    false_alarms: Annotated[float, typer.Option(help="False alarms an hour of motion.")] = WATCH.false_alarms_per_hour,
+    refresh: Annotated[float, typer.Option(help="Seconds of the log between two estimates.")] = 2.0,
+    show: Annotated[str, typer.Option(help="In the live table only parameters with this in their name.")] = "",
+    out: Annotated[
+        Path | None, typer.Option(help=f"Folder for {', '.join(FOLLOWED_FILES)}, written at the end; default none.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines on stdout, an object an estimate.")] = False,
+) -> None:
+    """Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the last."""
+    if forgetting is not None and forgetting not in RULES:
+        raise ProjectError(choices("forgetting", forgetting, RULES))
+    watching = Watch(learn_s=learn, false_alarms_per_hour=false_alarms) if learn else None
+    options = Options(cast("Rule | None", forgetting), memory, watching, refresh)
+    if out is not None:
+        check_folder(out, FOLLOWED_FILES)
+    with progress_bar() as progress:
+        planned = plan(read_project(project), follow, until_idle == 0.0, progress)
+    with planned.open() as log, ended_by_signal() as stopped:
+        follower = Follower(planned, log, options)
+        broken = _followed(follower, until_idle, stopped, as_json, show)
+        try:
+            last = follower.end()
+        except SteelyardError as error:
+            raise broken or error from None
+    if as_json:
+        _emitted(refresh_document(follower, last, is_last=True))
+    show_result(follower.result())
+    if last.change is not None:
+        say(last.change.verdict, "bold red")
+    if log.unfinished:
+        say(f"The last line of '{log.path}' does not end in a newline and was left out.", "cyan")
+    if out is not None:
+        follower.write(out)
+        say(f"Result: {out / RESULT}\nCourse: {out / CONVERGENCE}")
+    if broken is not None:
+        raise broken
+
+
+def _followed(
+    follower: Follower, until_idle: float | None, stopped: Callable[[], bool], as_json: bool, show: str
+) -> SteelyardError | None:
+    """Follow until told to stop, until idle, or until the log breaks: then what is wrong with it."""
+    heard = time.monotonic()
+    with _screen(follower, show, as_json) as draw:
+        while not stopped():
+            before = follower.log.offset
+            try:
+                for refresh in follower.poll():
+                    if as_json and not _emitted(refresh_document(follower, refresh)):
+                        return None
+                    draw(refresh)
+            except SteelyardError as error:
+                return error
+            if follower.log.offset != before:
+                heard = time.monotonic()
+            elif until_idle is not None and time.monotonic() - heard >= until_idle:
+                return None
+            else:
+                time.sleep(POLL_S)
+            draw(None)
+    return None
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or a polite kill came: the rows at hand are finished first. A second one is not waited for."""
+    asked = [False]
+
+    def ask(number: int, frame: object) -> None:
+        if asked[0]:
+            raise KeyboardInterrupt
+        asked[0] = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False  # only the main thread hears signals
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, ask) for one in signals]
+    try:
+        yield lambda: asked[0]
+    finally:
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)
+
+
+def _emitted(document: Mapping[str, Any]) -> bool:
+    """False if nobody reads any longer (`| head`)."""
+    try:
+        emit_line(document)
+    except BrokenPipeError:
+        # what is still buffered must not fail again when the program ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def refresh_document(follower: Follower, refresh: Refresh, is_last: bool = False) -> dict[str, Any]:
+    """One line of `--json`."""
+    result, online = refresh.result, follower.online
+    assert online is not None
+    columns = zip(result.base.names, result.value.tolist(), result.std.tolist(), result.base.units, strict=True)
+    return record(
+        SCHEMA,
+        {
+            "t": refresh.t,
+            "samples": refresh.samples,
+            "rate_hz": online.rate,
+            "delay_s": online.delay_s,
+            "phase": refresh.phase,
+            "relative_error": result.relative_error.total,
+            "condition": result.condition_scaled,
+            "parameters": [{"name": n, "value": x, "std": s, "unit": u} for n, x, s, u in columns],
+            "change": None if refresh.change is None else _change_document(refresh.change),
+            "last": is_last,
+        },
+    )
+
+
+def _change_document(change: Change) -> dict[str, Any]:
+    """What changed; `body` is the one that would explain it, to be believed where the kind is "payload"."""
+    body = {} if change.pickup is None else change.pickup.body
+    return {
+        "t": change.t,
+        "sample": change.sample,
+        "told": change.told,
+        "test": change.alarm.test,
+        "kind": change.kind,
+        "verdict": change.verdict,
+        "body": {name: {"value": x, "std": s, "unit": unit} for name, (x, s, unit) in body.items()} or None,
+    }
+
+
+# --- The screen -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _screen(follower: Follower, show: str, as_json: bool) -> Iterator[Callable[[Refresh | None], None]]:
+    """What draws the state. A terminal has a table that renews itself; elsewhere only news become lines."""
+    told: list[str] = []
+
+    def news(refresh: Refresh | None) -> None:
+        if refresh is None:
+            return
+        said = refresh.phase if refresh.change is None else f"{refresh.phase} {refresh.change.kind}"
+        if said not in told[-1:]:
+            told.append(said)
+            change = "" if refresh.change is None else f". {refresh.change.verdict}"
+            say(f"{refresh.t:.1f} s of '{follower.log.path.name}': {refresh.phase}{change}")
+
+    if not people.is_terminal or (as_json and sys.stdout.isatty()):
+        yield news
+        return
+    live = Live(console=people, transient=True, auto_refresh=False, redirect_stdout=False)
+    with live:
+        yield lambda _: live.update(screen(follower, show, people.height), refresh=True)
+
+
+def screen(follower: Follower, show: str, height: int) -> Group:
+    """State, change and a table of parameters that fits a terminal so high."""
+    last, log = follower.last, follower.log
+    if last is None:
+        return Group(Text(f"{log.path}: {log.rows} rows; no estimate yet", style="cyan"))
+    online, result = follower.online, last.result
+    assert online is not None
+    state = (
+        f"{log.path}: {last.t:.1f} s, {last.samples} samples, rows {online.delay_s:.2f} s late; {last.phase}; relative "
+        f"error {percent(result.relative_error.total)}, condition {number(result.condition_scaled)}"
+    )
+    shown: list[Any] = [Text(state, style="bold")]
+    if log.size > log.offset:
+        shown.append(ProgressBar(total=log.size, completed=log.offset))
+    if last.change is not None:
+        shown.append(Text(last.change.verdict, style="bold red"))
+    wanted = [k for k, name in enumerate(result.base.names) if show in name]
+    fitting = wanted[: max(3, height - 8 - len(shown))]
+    table = Table(
+        Column("parameter", no_wrap=True), "value ± σ", "rel. σ", Column(f"last {RECENT}", no_wrap=True), "unit"
+    )
+    for k in fitting:
+        value = f"{number(result.value[k])} ± {number(result.std[k])}"
+        past = sparkline(follower.course, k)
+        table.add_row(result.base.names[k], value, percent(result.relative_std[k]), past, result.base.units[k])
+    shown.append(table)
+    if len(fitting) < len(wanted):
+        shown.append(Text(f"… and {len(wanted) - len(fitting)} more: --show, or a higher terminal"))
+    return Group(*shown)
+
+
+def sparkline(course: Course, k: int) -> str:
+    """Parameter k over the recent refreshes as blocks. Their range is at least ± σ of now: noise within it is flat."""
+    values = np.array([moment.value[k] for moment in course.recent])
+    seen = values[np.isfinite(values)]
+    if not len(seen):
+        return ""
+    std = float(np.nan_to_num(course.recent[-1].std[k]))
+    low, high = min(float(seen.min()), seen[-1] - std), max(float(seen.max()), seen[-1] + std)
+    if high <= low:
+        return BLOCKS[len(BLOCKS) // 2] * len(values)
+    steps = np.nan_to_num((values - low) / (high - low)) * (len(BLOCKS) - 1)
+    return "".join(
+        BLOCKS[round(step)] if known else " " for step, known in zip(steps, np.isfinite(values), strict=True)
+    )

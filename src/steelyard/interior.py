@@ -1,0 +1,156 @@
+"""An interior-point minimiser for a smooth objective with a costly gradient and many cheap linear limits.
+
+    minimise  f(x) − μ Σ log(slack of the linear limits)    for μ going down to almost nothing
+
+Every iterate is strictly within the limits. The curvature of the logarithms is exact; that of f is learnt from its
+gradients (symmetric rank one, which may be indefinite), and the step follows |eigenvalues| of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, final
+
+import numpy as np
+
+from steelyard.parameters import Array
+
+# Weights of the limits' logarithms, stage by stage; a stage ends when a step promises less than a share of its weight.
+STAGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+_PROMISE = 0.02
+# How near to a limit one step may go, and how often a step is halved.
+_NEAREST, _HALVINGS = 0.98, 20
+_ARMIJO = 1e-4
+
+
+class Slope(NamedTuple):
+    """f(x) and its gradient, f infinite where x is out of bounds."""
+
+    value: float
+    gradient: Array
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LinearLimits:
+    """lower ≤ Γ x_i ≤ upper for each of m blocks x_i (K,) of x (m · K,); rows Γ (M, K), lower and upper (m, M).
+
+    Infinite entries bound nothing. `weight` (M,) is what each row counts for in the sum of logarithms.
+    """
+
+    rows: Array
+    lower: Array
+    upper: Array
+    weight: Array
+
+    def _slacks(self, x: Array) -> tuple[Array, Array]:
+        value = x.reshape(len(self.lower), -1) @ self.rows.T
+        return value - self.lower, self.upper - value
+
+    @cached_property
+    def _counted(self) -> tuple[Array, Array]:
+        return self.weight * np.isfinite(self.lower), self.weight * np.isfinite(self.upper)
+
+    def inside(self, x: Array) -> bool:
+        return all(bool(np.all(slack > 0.0)) for slack in self._slacks(x))
+
+    def value(self, x: Array) -> float:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [np.log(slack) for slack in self._slacks(x)]
+        return -float(sum(np.sum(c[c > 0.0] * log[c > 0.0]) for c, log in zip(self._counted, logs, strict=True)))
+
+    def derivatives(self, x: Array) -> tuple[Array, Array]:
+        """Gradient (m · K,) and the blocks (m, K, K) of the Hessian of the sum of logarithms."""
+        (below, above), (low, high) = self._slacks(x), self._counted
+        gradient = (high / above - low / below) @ self.rows
+        bend = high / above**2 + low / below**2
+        return gradient.ravel(), np.einsum("mk,im,ml->ikl", self.rows, bend, self.rows, optimize=True)
+
+    def longest(self, x: Array, step: Array) -> float:
+        """The largest factor of a step that stays on the limits."""
+        below, above = self._slacks(x)
+        way = step.reshape(len(self.lower), -1) @ self.rows.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(way > 0.0, above / way, np.where(way < 0.0, -below / way, np.inf))
+        return float(np.min(factor, initial=np.inf))
+
+
+def minimise(
+    objective: Callable[[Array, float], Slope],
+    limits: LinearLimits,
+    x: Array,
+    iterations: int,
+    told: Callable[[Array, Slope], None] | None = None,
+) -> Array:
+    """x (m · K,) near a local minimum of `objective` within the limits, from a start strictly inside.
+
+    `objective(x, μ)` may hold barriers of its own weighted by μ. `iterations` is the most for all stages together;
+    `told` hears of every x that is accepted.
+    """
+    blocks, size = len(limits.lower), limits.rows.shape[1]
+    learnt = np.zeros((len(x), len(x)))
+    left = iterations
+    for stage, mu in enumerate(STAGES):
+        here = objective(x, mu)
+        most = max(1, left // (len(STAGES) - stage)) * 2
+        for _ in range(min(most, left)):
+            gradient, bend = limits.derivatives(x)
+            whole = learnt.copy()
+            for i in range(blocks):
+                own = slice(i * size, (i + 1) * size)
+                whole[own, own] += mu * bend[i]
+            total = here.gradient + mu * gradient
+            eigen, axes = np.linalg.eigh(whole)
+            curved = np.maximum(np.abs(eigen), 1e-6 * np.abs(eigen).max(initial=1e-300))
+            step = -axes @ ((axes.T @ total) / curved)
+            promised = -float(total @ step)
+            if promised <= _PROMISE * mu:
+                break
+            left -= 1
+            taken = _search(objective, limits, x, step, mu, here, promised)
+            if taken is None:
+                # what was learnt of f misleads here: forget it once, give up when nothing was known
+                if not learnt.any():
+                    break
+                learnt[:] = 0.0
+                continue
+            moved, there = taken
+            _learn(learnt, moved - x, there.gradient - here.gradient)
+            x, here = moved, there
+            if told is not None:
+                told(x, here)
+        if left <= 0:
+            break
+    return x
+
+
+def _search(
+    objective: Callable[[Array, float], Slope],
+    limits: LinearLimits,
+    x: Array,
+    step: Array,
+    mu: float,
+    here: Slope,
+    promised: float,
+) -> tuple[Array, Slope] | None:
+    """The first of ever shorter steps that lowers the whole by a share of what it promised."""
+    before = here.value + mu * limits.value(x)
+    factor = min(1.0, _NEAREST * limits.longest(x, step))
+    for _ in range(_HALVINGS):
+        moved = x + factor * step
+        if limits.inside(moved):
+            there = objective(moved, mu)
+            if there.value + mu * limits.value(moved) <= before - _ARMIJO * factor * promised:
+                return moved, there
+        factor *= 0.5
+    return None
+
+
+def _learn(learnt: Array, moved: Array, change: Array) -> None:
+    """Symmetric rank one: the smallest change with which `learnt` explains the change of the gradient."""
+    rest = change - learnt @ moved
+    scale = float(rest @ moved)
+    if abs(scale) > 1e-8 * np.linalg.norm(rest) * np.linalg.norm(moved):
+        learnt += np.outer(rest, rest) / scale

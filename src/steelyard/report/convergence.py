@@ -1,0 +1,102 @@
+"""render_course: how parameters went while a log was followed, as one HTML page of small pictures that needs nothing
+else, not even a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from steelyard.course import Curve
+from steelyard.identification import Identification
+from steelyard.online import Change
+from steelyard.parameters import Array
+from steelyard.report import numerals
+
+WIDTH, HEIGHT = 320, 150
+LEFT, RIGHT, TOP, BOTTOM = 62, 312, 8, 126
+# The first refreshes know little: heights are chosen for the later ones, and what is beyond is cut off.
+_EARLY = 0.25
+
+
+class Panel(NamedTuple):
+    """One picture: points of the line and of its band, ticks with their heights, times at both ends, the change."""
+
+    title: str
+    unit: str
+    last: str
+    line: str
+    band: str
+    ticks: tuple[tuple[float, str], ...]
+    ends: tuple[str, str]
+    change: float | None
+
+
+def render_course(result: Identification, curves: Sequence[Curve], title: str, change: Change | None = None) -> str:
+    """The page; the same arguments give the same bytes."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    panels = [panel(curve, None if change is None else change.t) for curve in curves if len(curve.t)]
+    return environment.from_string(_text("convergence.html")).render(
+        title=title,
+        result=result,
+        change="" if change is None else change.verdict,
+        panels=panels,
+        size=(WIDTH, HEIGHT),
+        box=(LEFT, RIGHT, TOP, BOTTOM),
+        style=Markup(_text("style.css")),
+    )
+
+
+def panel(curve: Curve, change: float | None = None) -> Panel:
+    """A curve in its box; a refresh without a value breaks nothing, it is left out."""
+    seen = np.isfinite(curve.y)
+    t, y, half = curve.t[seen], curve.y[seen], np.nan_to_num(curve.half[seen])
+    start, end = float(curve.t[0]), float(curve.t[-1])
+    width = max(end - start, 1e-9)
+    low, high = _span(y, half)
+
+    def across(x: Array) -> Array:
+        return LEFT + (RIGHT - LEFT) * (x - start) / width
+
+    def up(x: Array) -> Array:
+        return BOTTOM + (TOP - BOTTOM) * (np.clip(x, low, high) - low) / (high - low)
+
+    def points(x: Array, height: Array) -> str:
+        return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across(x), up(height), strict=True))
+
+    band = f"{points(t, y + half)} {points(t[::-1], (y - half)[::-1])}" if half.any() else ""
+    levels = np.array([low, 0.5 * (low + high), high])
+    ticks = tuple((round(float(at), 1), f"{x:.4g}") for at, x in zip(up(levels), levels.tolist(), strict=True))
+    inside = change is not None and start <= change <= end
+    last = numerals.DASH
+    if len(y):
+        value, deviation = numerals.value_and_deviation(float(y[-1]), float(0.5 * half[-1]))
+        last = f"{value} ± {deviation}" if half[-1] > 0.0 else numerals.number(float(y[-1]))
+    return Panel(
+        curve.name,
+        "" if curve.unit == "1" else numerals.unit(curve.unit),
+        last,
+        points(t, y),
+        band,
+        ticks,
+        (f"{start:.4g}", f"{end:.4g} s"),
+        round(float(across(np.array(change))), 1) if inside else None,
+    )
+
+
+def _span(y: Array, half: Array) -> tuple[float, float]:
+    """Heights that hold the later refreshes with their bands."""
+    later = slice(int(_EARLY * len(y)), None)
+    if not len(y):
+        return 0.0, 1.0
+    low, high = float((y - half)[later].min()), float((y + half)[later].max())
+    margin = 0.05 * (high - low) or 0.5 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def _text(name: str) -> str:
+    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")
