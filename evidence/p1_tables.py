@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the experiment is the tests' own
@@ -269,6 +271,49 @@ def figures() -> None:
     # the first samples show less than four parameters, and the least eigenvalue is rounding
     told = {name: np.where(x > 1e-2, x, 0.0) for name, x in shown.items()}
     _drawn(IMAGES / "p1-excitation.svg", "Excitation", "λ_min(Σ WᵀW) [(N·m)² for a change by 1 kg·m²]", told, log=True)
+
+
+# --- Claims -----------------------------------------------------------------------------------------------------------
+
+
+class Claim(NamedTuple):
+    """What is claimed, the bar, what was measured, and whether it holds."""
+
+    claim: str
+    bar: str
+    measured: str
+    holds: bool
+
+
+def claims(quick: bool = False) -> Iterator[Claim]:
+    """What `evidence/run.py --only p1` puts into its table; errors are ‖P̂ − P‖/‖P‖ from 0.5 P."""
+    draws = 5 if quick else DRAWS
+    varied = [varied_motions(16, seed) for seed in range(draws)]
+    ours = np.array([driven(motions, Normalised()).error(P)[[100, 400]] for motions in varied])
+    of = f"P1, varied motions, {draws} draws"
+    at = f"{np.median(ours[:, 0]):.2%}"
+    yield Claim(f"{of}: normalised update, median at 100", "< 2 %", at, bool(np.median(ours[:, 0]) < 0.02))
+    worst = float(ours[:, 1].max())
+    yield Claim(f"{of}: normalised update, worst at 400", "< 1e-04", f"{worst:.1e}", worst < 1e-4)
+    # what an independent prototype has, by kind of motion and iteration; within a factor of two
+    literal = np.array([driven(motions, Published()).error(P)[[100, 400]] for motions in varied])
+    repeated = driven(one_motion(16), Published()).error(P)
+    for what, got, wanted in (
+        ("varied motions, median at 100", float(np.median(literal[:, 0])), 0.055),
+        ("varied motions, median at 400", float(np.median(literal[:, 1])), 0.0009),
+        ("one motion, at 100", float(repeated[100]), 0.28),
+        ("one motion, at 400", float(repeated[400]), 0.070),
+    ):
+        holds = 0.5 < got / wanted < 2.0
+        yield Claim(f"P1, (24) as published, {what}", f"{wanted:g} within a factor of 2", f"{got:.2g}", holds)
+    five = []
+    for motions in varied:
+        *_, last = islice(follow(Normalised(), START_OF_FIVE, rows_of_five(motions)), 100)
+        five.append(float(np.linalg.norm(last - P_OF_FIVE) / np.linalg.norm(P_OF_FIVE)))
+    middle = float(np.median(five))
+    yield Claim(f"{of}: five entries, normalised, median at 100", "< 2 %", f"{middle:.2%}", middle < 0.02)
+    exact = float(np.linalg.norm(closed_form(driven(varied[0], Published()).rows[:100]) - P) / np.linalg.norm(P))
+    yield Claim("P1, least squares at 100", "< 1e-04", f"{exact:.1e}", exact < 1e-4)
 
 
 PARTS: dict[str, Callable[[], None]] = {

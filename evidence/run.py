@@ -17,6 +17,8 @@ sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the 
 
 import friction
 import numpy as np
+import online as online_evidence
+import p1_tables
 import p3_tables
 from intervals import coverage
 from rich.console import Console
@@ -221,6 +223,16 @@ def placebos(quick: bool) -> Iterator[Line]:
         yield Line(f"{name}: placebos that pass, {how}", bar, f"{passed} of {tried}", forced or passed == 0)
 
 
+def p1(quick: bool) -> Iterator[Line]:
+    for claim in p1_tables.claims(quick):
+        yield Line(*claim)
+
+
+def online(quick: bool) -> Iterator[Line]:
+    for claim in online_evidence.claims(quick):
+        yield Line(*claim)
+
+
 def p3(quick: bool) -> Iterator[Line]:
     for part in p3_tables.PARTS:
         for claim in p3_tables.claims(part, quick):
@@ -236,7 +248,9 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "transfer": transfer,
     "delays": delays,
     "placebos": placebos,
+    "p1": p1,
     "p3": p3,
+    "online": online,
 }
 
 

@@ -510,7 +510,7 @@ def test_garbage_in_a_text_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_zeros_at_the_end_are_not_read_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "_LONGEST_LINE", 100)
+    monkeypatch.setattr(delimited, "LONGEST_LINE", 100)
     monkeypatch.setattr(delimited, "BLOCK_BYTES", 50)
     path = tmp_path / "a.csv"
     path.write_bytes(b"t,q\n0,1\n1,2\n" + b"\0" * 5000)

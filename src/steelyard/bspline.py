@@ -98,9 +98,7 @@ def hull_rows(points: int, duration: float, degree: int) -> tuple[Array, ...]:
     """
     whole = _spline(points, duration, degree)
     knots = np.unique(whole.t)
-    edges = np.unique(
-        np.concatenate([np.linspace(a, b, _PARTS + 1) for a, b in pairwise(knots)])
-    )
+    edges = np.unique(np.concatenate([np.linspace(a, b, _PARTS + 1) for a, b in pairwise(knots)]))
     out = []
     for order in range(4):
         rank = degree - order

@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.bspline import BSpline, basis_rows, check_spline, hull_rows
 from steelyard.errors import DataError
-from steelyard.limit_proofs import grid_share
+from steelyard.limit_proofs import PROOF_POINTS, grid_share
 from steelyard.parameters import Array
 from steelyard.trajectory import Fourier, Trajectory
 
@@ -96,7 +96,8 @@ class FourierFamily:
     def guards(self, duration: float) -> tuple[Guard, ...]:
         points = _GUARDS_PER_PERIOD * self.harmonics
         rows = self.basis(duration, np.arange(points) * duration / (self.cycles * points))
-        share = grid_share(self.harmonics, points)
+        # a little less than the guards need, so that the finer grid of `proven_bounds` finds no limit passed either
+        share = grid_share(self.harmonics, points) * grid_share(1, PROOF_POINTS)
         return tuple(Guard(np.ascontiguousarray(part.T), share) for part in rows)
 
     def trajectory(self, x: Array, duration: float) -> Fourier:

@@ -68,13 +68,13 @@ class LinearLimits:
         bend = high / above**2 + low / below**2
         return gradient.ravel(), np.einsum("mk,im,ml->ikl", self.rows, bend, self.rows, optimize=True)
 
-    def longest(self, x: Array, step: Array) -> float:
-        """The largest factor of a step that stays on the limits."""
+    def longest(self, x: Array, step: Array) -> Array:
+        """For every block the largest factor of its step that stays on the limits, (m,)."""
         below, above = self._slacks(x)
         way = step.reshape(len(self.lower), -1) @ self.rows.T
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(way > 0.0, above / way, np.where(way < 0.0, -below / way, np.inf))
-        return float(np.min(factor, initial=np.inf))
+        return np.min(factor, axis=1)
 
 
 def minimise(
@@ -137,7 +137,7 @@ def _search(
 ) -> tuple[Array, Slope] | None:
     """The first of ever shorter steps that lowers the whole by a share of what it promised."""
     before = here.value + mu * limits.value(x)
-    factor = min(1.0, _NEAREST * limits.longest(x, step))
+    factor = min(1.0, _NEAREST * float(limits.longest(x, step).min()))
     for _ in range(_HALVINGS):
         moved = x + factor * step
         if limits.inside(moved):

@@ -21,7 +21,7 @@ from steelyard.robot import Robot
 from steelyard.trajectory import Chain, Fourier, Quintic, Trajectory, TrapezoidalAcceleration
 
 # Grid points a shortest period: an unseen peak is at most 1 / cos(π / this) of the largest value on the grid.
-_POINTS_PER_PERIOD = 128
+PROOF_POINTS = 128
 # The quintic step b(s) = 10 s³ − 15 s⁴ + 6 s⁵ and its derivatives of order 1 to 5: largest absolute values on [0, 1].
 _STEP = (1.0, 1.875, 10.0 / np.sqrt(3.0), 60.0, 360.0, 720.0)
 _QUANTITIES = ("position", "velocity", "acceleration", "jerk")
@@ -187,7 +187,7 @@ def grid_share(harmonics: int, points: int) -> float:
 def _periodic(trajectory: Fourier) -> MotionBounds:
     """The whole period, also where the motion is shorter; about the middle of what is seen, as constants are free."""
     harmonics = trajectory.sine.shape[1]
-    points = _POINTS_PER_PERIOD * harmonics
+    points = PROOF_POINTS * harmonics
     q, *rest = _series(trajectory, np.arange(points) / (points * trajectory.frequency_hz), 4)
     share = grid_share(harmonics, points)
     low, high = q.min(axis=1), q.max(axis=1)
@@ -223,7 +223,7 @@ def _windowed(trajectory: Fourier) -> MotionBounds:
     for left, right in pairwise(edges):
         bent = bool(left < blend or right > duration - blend)
         scale = min(fastest, blend) if bent else fastest
-        count = 4 * _POINTS_PER_PERIOD * max(1, int(np.ceil((right - left) / scale)))
+        count = 4 * PROOF_POINTS * max(1, int(np.ceil((right - left) / scale)))
         t = np.linspace(left, right, count + 1)
         step = (right - left) / count
         values = _product(_series(trajectory, t, 4), _window(trajectory, t, float(left + right) / 2))

@@ -110,9 +110,13 @@ class Looped:
         looped_regressor(*mechanism, *followed.motion[:3], followed.map, self._slots, tile)
         if not all(target.sets for target in self._targets):
             tile[10 * len(self._moved) :] = 0.0
-        moving = self._with_load(followed, load)
+        moving, shares = self._with_load(followed, load), {}
         for filling, entry, joint, axis, place, sets in self._targets:
-            values = followed.map[joint, axis] * filling.values(self.robot.tree, moving)[entry]
+            # most terms have one entry a joint, and with it the same shares
+            pairs = joint.tobytes() + axis.tobytes()
+            if pairs not in shares:
+                shares[pairs] = followed.map[joint, axis]
+            values = shares[pairs] * filling.values(self.robot.tree, moving)[entry]
             if sets:
                 tile[place] = values
             else:

@@ -171,7 +171,11 @@ class Plan:
 
     def information(self, x: Array) -> Array:
         """F (b, b), what is given included."""
-        return self._sum([r.matrix(r.gradient.fill(m)) for r, m in zip(self.runs, self.motions(x), strict=True)])
+        return self.information_of(self.motions(x))
+
+    def information_of(self, motions: Sequence[Motion]) -> Array:
+        """The same for motions, one a run."""
+        return self._sum([r.matrix(r.gradient.fill(m)) for r, m in zip(self.runs, motions, strict=True)])
 
     def _sum(self, matrices: Sequence[Array]) -> Array:
         return np.sum(matrices if self.given is None else [self.given, *matrices], axis=0)

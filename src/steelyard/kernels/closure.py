@@ -19,6 +19,7 @@ from steelyard.kernels.packs import WIDTH, load, spread, store, width
 from steelyard.kernels.posture import (
     LEAST_MARGIN,
     LOST,
+    SETTLED,
     SINGULAR,
     Floats,
     Integers,
@@ -37,9 +38,19 @@ from steelyard.kernels.spatial import OPTIONS
 
 __all__ = ["Loops", "Work", "close", "close_one", "closing_scratch"]
 
-# Samples a guess looks back on, and its weights for 1, 2, … samples known: polynomials of degree 0, 1, 2, 3.
-_PAST = 4
-_WEIGHTS = np.array([[1.0, 0.0, 0.0, 0.0], [2.0, -1.0, 0.0, 0.0], [3.0, -3.0, 1.0, 0.0], [4.0, -6.0, 4.0, -1.0]])
+# Samples a guess looks back on, and its weights for 1, 2, … samples known: polynomials of degree 0 to 5. A smooth motion
+# at 1 kHz is guessed to rounding, so that one evaluation of the equations is all it takes.
+_PAST = 6
+_WEIGHTS = np.array(
+    [
+        [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [2.0, -1.0, 0.0, 0.0, 0.0, 0.0],
+        [3.0, -3.0, 1.0, 0.0, 0.0, 0.0],
+        [4.0, -6.0, 4.0, -1.0, 0.0, 0.0],
+        [5.0, -10.0, 10.0, -5.0, 1.0, 0.0],
+        [6.0, -15.0, 20.0, -15.0, 6.0, -1.0],
+    ]
+)
 # Stretches shorter than this are not worth a lane.
 _SHORTEST = 6
 # What a lane is doing in a step: nothing, walking along its stretch, comparing with the first sample of the next.
@@ -68,8 +79,8 @@ class Told(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Where the lanes are: q (n · w,) and x (n_p · n_a · w,) of the last good sample, older (3 · n · w,) good ones, the
-    newest first; weight (_PAST · w,) of all four; known (w,): how many of them are neighbours in time; start, stop (w,)
+    """Where the lanes are: q (n · w,) and x (n_p · n_a · w,) of the last good sample, older (5 · n · w,) good ones, the
+    newest first; weight (_PAST · w,) of all six; known (w,): how many of them are neighbours in time; start, stop (w,)
     of the stretches; sample, task, fault (w,) of the step; differs (w,): the next stretch does not go on from here."""
 
     q: Floats
@@ -136,14 +147,12 @@ def _guess(like, loops, work, lanes):
     """q_p from the polynomial through the last s = q_p − G q_a, with G the newest."""
     w = width(like)
     n, axes = loops.constraints.joint.shape[0], loops.axes.shape[0]
-    w0, w1 = load(like, lanes.weight, 0), load(like, lanes.weight, w)
-    w2, w3 = load(like, lanes.weight, 2 * w), load(like, lanes.weight, 3 * w)
     for j in range(n):
-        j0, j1, j2 = j * w, (n + j) * w, (2 * n + j) * w
-        value = w0 * load(like, lanes.q, j0) + w1 * load(like, lanes.older, j0)
-        value = value + w2 * load(like, lanes.older, j1) + w3 * load(like, lanes.older, j2)
+        value = load(like, lanes.weight, 0) * load(like, lanes.q, j * w)
+        for r in range(1, _PAST):
+            value = value + load(like, lanes.weight, r * w) * load(like, lanes.older, ((r - 1) * n + j) * w)
         # for the moment, what the polynomial says of all joints stands where velocities will
-        store(work.v, j0, value)
+        store(work.v, j * w, value)
     for p in range(loops.passive.shape[0]):
         j = loops.passive[p] * w
         value = like
@@ -258,15 +267,16 @@ def _walk(like, loops, work, lanes, way, given, told):
         lanes.differs[b] = 0
         if lanes.task[b] != _IDLE:
             longest = max(longest, lanes.stop[b] - lanes.start[b])
+    smooth = False
     for k in range(longest + 1):
         _aim(loops, work, lanes, k, given)
         _guess(like, loops, work, lanes)
-        settle(like, loops, work, lanes.q)
+        smooth = settle(like, loops, work, lanes.q, smooth) <= SETTLED
         led = _lead(like, loops, work, lanes, way, given)
         for b in range(w):
             work.active[b] = lanes.task[b] != _IDLE and lanes.fault[b] == 0
         if led:
-            settle(like, loops, work, lanes.q)
+            settle(like, loops, work, lanes.q, False)
         for b in range(w):
             if work.active[b] and not margin(work, b) >= LEAST_MARGIN:
                 lanes.fault[b] = SINGULAR
@@ -346,7 +356,7 @@ def close_one(loops, scratch, q, v, map, g):
     """
     axes = loops.axes.shape[0]
     scratch.q[:], scratch.v[:], scratch.active[0] = q, v, 1
-    settle(0.0, loops, scratch, q)
+    settle(0.0, loops, scratch, q, False)
     if scratch.stuck[0] or not closed(scratch, 0):
         return LOST
     if not margin(scratch, 0) >= LEAST_MARGIN:

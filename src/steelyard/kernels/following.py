@@ -146,14 +146,14 @@ def follow(like, loops, work, way):
         work.active[b] = way.code[b] == LOST
         way.done[b], way.step[b], way.looked[b] = 0.0, 1.0, 0
     work.q[:] = way.q
-    settle(like, loops, work, way.q)
+    settle(like, loops, work, way.q, False)
     way.x[:] = work.x
     moving = True
     while moving:
         for b in range(lanes):
             way.aim[b] = min(1.0, way.done[b] + way.step[b]) if work.active[b] else way.done[b]
         _aim(like, loops, work, way)
-        settle(like, loops, work, way.q)
+        settle(like, loops, work, way.q, False)
         unsteadiness(like, loops, work, way.q, way.x)
         moving, looking = False, False
         for b in range(lanes):

@@ -224,12 +224,13 @@ def set_lane(to, source, b, w):
 
 
 @njit(**OPTIONS)
-def settle(like, loops, work, q):
+def settle(like, loops, work, q, full):
     """Newton's method on work.q with its axes held, in the active lanes. Corrections must shrink by four in every
     round: then the start was a neighbour of the solution and of no other. Lanes in which they do not are stuck and go
-    back to q. Ends with `evaluate` in full at the postures found, but for the last correction; unless all are stuck."""
+    back to q. Ends with `evaluate` in full at the postures found, but for the last correction; unless all are stuck.
+    With `full` it begins so too, which is all it takes from good guesses. Returns the largest first correction."""
     # not width(like): LLVM would write out every loop over lanes eight times
-    lanes, full = work.active.shape[0], False
+    lanes, first = work.active.shape[0], 0.0
     for b in range(lanes):
         work.stuck[b], work.before[b] = 0, np.inf
     for turn in range(ROUNDS):
@@ -242,6 +243,8 @@ def settle(like, loops, work, q):
             if work.active[b] == 0 or work.stuck[b]:
                 continue
             size = np.sqrt(work.sizes[b])
+            if turn == 0:
+                first = max(first, size)
             if not (size <= SETTLED or (size <= STALLED and size > 0.25 * work.before[b])):
                 waiting = True
                 # written so that a NaN is caught too
@@ -256,5 +259,6 @@ def settle(like, loops, work, q):
             if work.stuck[b]:
                 set_lane(work.q, q, b, lanes)
         if (full and (last or not waiting)) or left == 0 < began:
-            return
+            return first
         full = worst <= NEARLY
+    return first

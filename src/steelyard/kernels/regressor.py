@@ -119,6 +119,15 @@ def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
 
 
 @njit(**OPTIONS)
+def _set_out(screw, share, count, after):
+    """The motion of a link on the base for a unit of an axis."""
+    for part in range(6):
+        s = screw[part]
+        for b in range(count):
+            after[part * LANES + b] = s * share[b]
+
+
+@njit(**OPTIONS)
 def _led(here, before, screw, share, count, after):
     """The motion of a link for a unit of an axis: its parent's carried along, and its own joint's screw times G."""
     _carried(here, before, count, after)
@@ -141,9 +150,8 @@ def looped_regressor(parent, placement, screw, gravity, q, v, a, share, slot, ou
     motion = np.empty((n + 1, WORKSPACE))
     body = np.empty(_BODY_ROWS * LANES)
     ten = np.empty(10 * LANES)
-    # led[i + 1, k] is the screw with which axis k moves link i, seen from it; the base stands still
-    led = np.empty((n + 1, axes, 6 * LANES))
-    led[0] = 0.0
+    # led[i, k] is the screw with which axis k moves link i, seen from it
+    led = np.empty((n, axes, 6 * LANES))
     for start in range(0, total, LANES):
         count = min(LANES, total - start)
         placements(placement, q, start, count, motion)
@@ -152,14 +160,18 @@ def looped_regressor(parent, placement, screw, gravity, q, v, a, share, slot, ou
             here = motion[i + 1]
             weighed = False
             for k in range(axes):
-                _led(here, led[parent[i] + 1, k], screw[i], share[i, k, start : start + count], count, led[i + 1, k])
+                own = share[i, k, start : start + count]
+                if parent[i] < 0:
+                    _set_out(screw[i], own, count, led[i, k])
+                else:
+                    _led(here, led[parent[i], k], screw[i], own, count, led[i, k])
                 weighed = weighed or slot[k, i] >= 0
             if not weighed:
                 continue
             _wrench(here, count, body)
             for k in range(axes):
                 if slot[k, i] >= 0:
-                    _project(here, body, led[i + 1, k], count, ten)
+                    _project(here, body, led[i, k], count, ten)
                     for part in range(10):
                         row = ten[part * LANES : part * LANES + count]
                         out[slot[k, i] + part, start : start + count] = row
