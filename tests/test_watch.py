@@ -609,6 +609,8 @@ def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: R
     assert 0.0 < change["body"]["mass"]["std"] < 0.05
     assert change["verdict"] in told.err
     assert "changed" in {finding.code for finding in read_result(out).findings}
+    # the parameters come from the rows before it, and so says the result
+    assert read_document(out)["project"]["run"][0]["seconds"] == [0.0, change["t"]]
     # the last rows are weighed too
     masses = [one["change"]["body"]["mass"]["std"] for one in documents if one["change"] and one["change"]["body"]]
     assert masses[-1] <= masses[0]

@@ -256,7 +256,7 @@ class Follower:
 
     def write(self, folder: Path) -> dict[str, Any]:
         """Write result.json, report.html and convergence.html, all or none; the result's document."""
-        result, project = self.result(), self.plan.project
+        result, project = self.result(), self._used_project()
         used = {"name": result.estimator, "options": result.estimator_options}
         data = document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
             "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
@@ -274,6 +274,15 @@ class Follower:
             for name, content in files.items():
                 (fresh / name).write_text(content, "utf-8")
         return data
+
+    def _used_project(self) -> Project:
+        """The project with the part of the log that the parameters come from: up to a change, if there was one."""
+        project = self.plan.project
+        if self.online is None or self.online.change is None:
+            return project
+        (run,) = project.spec.run
+        run = msgspec.structs.replace(run, seconds=(self.online.start, self.online.change.t))
+        return replace(project, spec=msgspec.structs.replace(project.spec, run=[run]))
 
     def _take(self, chunk: Chunk, ended: bool = False) -> Iterator[Refresh]:
         time = self.plan.columns[0]
