@@ -27,14 +27,15 @@ class Followed(NamedTuple):
 
 
 class _Targets(NamedTuple):
-    """Where a term's values go: tile[place] takes (or adds, unless `sets`) G[joint, axis] · value[entry]."""
+    """Where a term's values go: tile[place] adds G[joint, axis] · value[entry]; it takes them where they are a term's
+    own and lie together, `own` from the first place to the last."""
 
     filling: Filling
     entry: NDArray[np.int64]
     joint: NDArray[np.int64]
     axis: NDArray[np.int64]
     place: NDArray[np.int64]
-    sets: bool
+    own: slice | None
 
 
 @final
@@ -98,8 +99,9 @@ class Looped:
                 for a in np.flatnonzero(self.robot.reach[entry.row])
             ]
             entry, joint, axis, place = np.array(rows, np.int64).reshape(-1, 4).T
-            alone = len(set(place.tolist())) == len(place) and not taken & set(place.tolist())
-            out.append(_Targets(filling, entry, joint, axis, place, alone))
+            alone = len(place) > 0 and not taken & set(place.tolist()) and bool(np.all(np.diff(place) == 1))
+            own = slice(int(place[0]), int(place[-1]) + 1) if alone else None
+            out.append(_Targets(filling, entry, joint, axis, place, own))
             taken.update(place.tolist())
         return tuple(out)
 
@@ -108,19 +110,19 @@ class Looped:
         followed = self.follow(motion)
         mechanism = self.tree.model.mechanism
         looped_regressor(*mechanism, *followed.motion[:3], followed.map, self._slots, tile)
-        if not all(target.sets for target in self._targets):
+        if any(target.own is None for target in self._targets):
             tile[10 * len(self._moved) :] = 0.0
         moving, shares = self._with_load(followed, load), {}
-        for filling, entry, joint, axis, place, sets in self._targets:
+        for filling, entry, joint, axis, place, own in self._targets:
             # most terms have one entry a joint, and with it the same shares
             pairs = joint.tobytes() + axis.tobytes()
             if pairs not in shares:
                 shares[pairs] = followed.map[joint, axis]
-            values = shares[pairs] * filling.values(self.robot.tree, moving)[entry]
-            if sets:
-                tile[place] = values
+            values = filling.values(self.robot.tree, moving)[entry]
+            if own is not None:
+                np.multiply(shares[pairs], values, out=tile[own])
             else:
-                np.add.at(tile, place, values)
+                np.add.at(tile, place, shares[pairs] * values)
         tile[:, followed.lost] = 0.0
         return followed.lost
 
