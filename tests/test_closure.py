@@ -625,3 +625,47 @@ def test_packs_compute_as_numbers_do() -> None:
     b = y[1:]
     expected = [x + 2 * b - 1 / x, np.copysign(np.sqrt(x), b), np.minimum(x, b), np.maximum(x, -b)]
     np.testing.assert_allclose(out.reshape(4, WIDTH), expected, rtol=1e-14, atol=1e-14)
+
+
+# --- The other assembly -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("samples", [2, 7, 30, 100, 1000])
+def test_a_way_that_grazes_the_edge_of_the_workspace_does_not_change_the_assembly(samples: int) -> None:
+    """Arms 0.22, forearms 0.25, 0.16 apart: a straight line of the axes that leaves reach by 9e-6 m and comes back."""
+    robot = five_bar(0.22, 0.25, 0.16)
+    closure = Closure(robot)
+    ends = np.array([[2.6534, 2.285], [0.8734, 0.545]])
+    q = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * np.linspace(0.0, 1.0, samples)
+    closed = closure.close(q, np.zeros_like(q), np.zeros_like(q))
+    good = closed.fault == 0
+    # the forearms' tip stays on its side: the sine of the angle between them keeps its sign
+    left, right = closed.q[0] + closed.q[1], closed.q[2] + closed.q[3]
+    home = closure.home
+    side = np.sign(np.sin(home[2] + home[3] - home[0] - home[1]))
+    assert good[0]
+    assert good[-1]
+    assert np.all(np.sign(np.sin(right - left))[good] == side)
+
+
+def test_no_sample_of_wide_motions_is_on_the_other_side() -> None:
+    """Sinusoids far beyond the reach of a five-bar: whatever is called good has the sign of det J_p of home."""
+    closure = Closure(five_bar(0.22, 0.25, 0.16))
+    home, t = closure.home[closure.robot.axis_index], np.arange(4000) / 1000.0
+    rng, lost = np.random.default_rng(5), 0
+    for _ in range(4):
+        swing = rng.uniform(0.8, 1.6, (2, 1)) * np.sin(2.0 * np.pi * rng.uniform(0.3, 1.0, (2, 1)) * t)
+        closed = closure.close(home[:, None] + swing, np.zeros_like(swing), np.zeros_like(swing))
+        good = closed.fault == 0
+        lost += int(np.sum(~good))
+        sides = [kernels.side_at(closure.loops, q) for q in closed.q[:, good][:, ::50].T]
+        assert set(sides) == {closure.loops.side}
+    assert lost, "some of it is out of reach"
+
+
+def test_too_many_motors_are_told_as_such_where_home_is_only_near() -> None:
+    robot = five_bar()
+    assert robot.home is not None
+    near = replace(robot, home=robot.home + 1e-3, actuated=("left", "right", "left.arm"))
+    with pytest.raises(RobotError, match="3 actuated joints and 2 degrees of freedom"):
+        Closure(near)

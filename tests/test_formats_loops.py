@@ -223,7 +223,6 @@ convention = "mdh"
 base_xyz = [0.1, 0.2, 0.3]
 base_rpy = [0.1, -0.2, "pi/3"]
 actuated = ["slide"]
-legs = [["slide"]]
 [home]
 slide = 0.25
 disc.z = 0.5
@@ -276,7 +275,7 @@ def test_free_joint_is_six_bare_ones_and_its_inertia_is_on_the_last() -> None:
     assert [link.virtual for link in robot.links] == [False] + [True] * 5 + [False]
     assert robot.parents == (BASE, BASE, 1, 2, 3, 4, 5)
     assert robot.bodies.tolist() == [0, 6]
-    assert (robot.dof, robot.axis_names, robot.legs) == (1, ("slide",), (("slide",),))
+    assert (robot.dof, robot.axis_names, robot.legs) == (1, ("slide",), ())
     plate = robot.links[-1].inertia
     assert plate is not None
     assert plate[9] == 3.0  # with the tool on its fixed joint
@@ -586,3 +585,18 @@ def test_bad_mjcf_loops_are_refused(tmp_path: Path, text: str, words: list[str])
         read_robot(write(tmp_path, "bad.xml", text))
     for word in ("bad.xml", *words):
         assert word in str(caught.value)
+
+
+def test_what_an_mjcf_switches_off_is_not_read(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    body = """
+<mujoco><option><flag %s/></option><worldbody>
+ <body name="a"><joint name="a" axis="0 0 1" damping="0.2" frictionloss="0.3"/><geom size="0.1" mass="1"/>
+  <body name="b" pos="1 0 0"><joint name="b" axis="0 0 1"/><geom size="0.1" mass="1"/></body></body></worldbody>
+ <equality><joint joint1="b" joint2="a"/></equality><actuator><motor joint="a"/></actuator></mujoco>"""
+    file = tmp_path / "arm.xml"
+    file.write_text(body % "")
+    assert len(read_robot(str(file)).loops) == 1
+    file.write_text(body % 'equality="disable" frictionloss="disable" damper="disable"')
+    robot = read_robot(str(file))
+    assert (len(robot.loops), robot.joints[0].drive.viscous, robot.joints[0].drive.coulomb) == (0, 0.0, 0.0)

@@ -76,7 +76,7 @@ class Lookahead:
     def samples(self) -> int:
         """How many samples later one is given out, at the earliest; never more than the filter's memory."""
         cutoff = self.preparation.cutoff_hz
-        waited = 0 if cutoff is None else int(np.ceil(self.periods / cutoff * self.rate))
+        waited = 0 if cutoff is None else int(np.ceil(self.periods / cutoff * self.rate * (1.0 - 1e-9)))
         return min(waited + 4, max(self.method().halo, 4))
 
 

@@ -68,6 +68,7 @@ class Closure:
             if not np.max(np.abs(system.residual(q)[system.rows_of(loop.name)])) <= OPEN
         }
         if worst:
+            self._refuse_redundant(system.solved(system.start, np.arange(len(q))))
             told = ", ".join(f"'{name}' by {gap:.3g}" for name, gap in worst.items())
             where = "zero" if self.robot.home is None else "'home'"
             raise RobotError(
@@ -84,12 +85,7 @@ class Closure:
         passive = [_rank(system.jacobian(q)[:, system.passive]) for q in postures]
         freedoms = len(home) - max(_rank(system.jacobian(q)) for q in postures)
         axes, name = self.robot.dof, self.robot.name
-        if axes > freedoms:
-            raise RobotError(
-                f"Robot '{name}' has {axes} actuated joints and {freedoms} degrees of freedom: its motors can work "
-                f"against each other, and their efforts are no function of the motion. Name {freedoms} joints in "
-                "'actuated', or remove a loop that is not there."
-            )
+        self._refuse_redundant(*postures)
         if max(passive) < len(system.passive):
             q = postures[int(np.argmax(passive))]
             _, _, rows = np.linalg.svd(system.jacobian(q)[:, system.passive])
@@ -106,6 +102,21 @@ class Closure:
                 "they do nearby. State a 'home' away from it, where links of a loop are not in line."
             )
 
+    def _refuse_redundant(self, *postures: Array) -> None:
+        """Refuse more axes than the robot has freedoms, judged at closed postures."""
+        axes, name = self.robot.dof, self.robot.name
+        freedoms = len(self.robot.joints) - max(_rank(self._equations.jacobian(q)) for q in postures)
+        if freedoms == 0:
+            raise RobotError(
+                f"The loops of '{name}' leave it no freedom to move: remove a loop, or a component of one."
+            )
+        if axes > freedoms:
+            raise RobotError(
+                f"Robot '{name}' has {axes} actuated joints and {freedoms} degrees of freedom: its motors can work "
+                f"against each other, and their efforts are no function of the motion. Name {freedoms} joints in "
+                "'actuated', or remove a loop that is not there."
+            )
+
     @cached_property
     def loops(self) -> kernels.Loops:
         """The arrays that the kernels work on."""
@@ -117,7 +128,9 @@ class Closure:
         entry, scale, inner = system.placed(lambda row, joint: steps.slot[row, column[joint]])
         constraints = system.constraints._replace(entry=entry, entry_scale=scale, passive_entries=inner)
         order = passive[steps.order]
-        return kernels.Loops(constraints, steps.plan, axes, order, system.unit[order])
+        loops = kernels.Loops(constraints, steps.plan, axes, order, system.unit[order], self.home, 0.0)
+        square = int(np.sum(np.any(pattern[:, passive], axis=1))) == len(passive)
+        return loops._replace(side=kernels.side_at(loops, self.home)) if square else loops
 
     def close(self, q: Array, v: Array, a: Array, past: dict[str, Any] | None = None) -> Closed:
         """All joints of consecutive samples of the axes, each (n_a, N). The way starts at home; past["loops"] carries

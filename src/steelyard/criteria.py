@@ -51,12 +51,15 @@ class DOptimal:
         object.__setattr__(self, "parameters", tuple(self.parameters))
 
     def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], Score]:
-        chosen = _indices(base, self.parameters) if self.parameters else list(range(len(base)))
+        chosen = _indices(base, self.parameters)
 
         def score(f: Array) -> Score:
             c = covariance(f)
             if c is None:
                 return _singular(f)
+            if not self.parameters:
+                value = -0.5 * float(np.linalg.slogdet(f)[1]) / len(f)
+                return Score(value, value, -0.5 / len(f) * c)
             part = c[:, chosen]
             sign, size = np.linalg.slogdet(part[chosen])
             if sign <= 0.0:

@@ -51,7 +51,8 @@ class Decimator:
             raise DataError(
                 f"prepare.lowpass_hz = {lowpass_hz:g} is too low for data at {rate:.6g} Hz: its filter is too long."
             )
-        half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz))
+        # a rate told from a clock is off by rounding, which must not lengthen the filter
+        half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz * (1.0 - 1e-9)))
         taps = _windowed_sinc(np.arange(-half, half + 1.0), half, lowpass_hz / rate)
         return Decimator(np.pad(taps, reach), factor or _thinning(rate, lowpass_hz), lowpass_hz / rate, reach)
 

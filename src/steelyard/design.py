@@ -13,7 +13,7 @@ from steelyard.design_checks import check_limits, holding_posture
 from steelyard.errors import DataError, EstimationError, choices
 from steelyard.families import Family, FourierFamily
 from steelyard.forecast import Forecast, checked_noise, forecast, forecast_of, planned, row_noise, sample_times
-from steelyard.gradients import smoothed
+from steelyard.gradients import RegressorGradient, smoothed
 from steelyard.information import Information, stacked
 from steelyard.interior import STAGES, Slope, minimise
 from steelyard.limit_proofs import MotionLimits, Reached, reached
@@ -83,7 +83,7 @@ def design_excitation(
     theta: Array | None = None,
     rate_hz: float = 50.0,
     seed: int = 0,
-    starts: int = 6,
+    starts: int = 8,
     iterations: int = 300,
     smooth: float = 0.05,
     progress: Progress | None = None,
@@ -99,6 +99,8 @@ def design_excitation(
                  scored with the model's own terms
     """
     criterion, family = criterion or DOptimal(), family or FourierFamily()
+    # refuses loops and terms without a gradient before anything is computed
+    RegressorGradient(model)
     if starts < 1 or iterations < 1:
         raise DataError(f"A design needs one start and one iteration or more, not {starts} and {iterations}.")
     known = (UNLOADED, *(payload.name for payload in model.payloads))

@@ -109,7 +109,8 @@ def plan(project: Project, log: Path | None = None, finished: bool = False, prog
         made = settled(asked, progress)
         problem = with_load(made.project.problem(made.project.model(), made.runs), progress)
         asked, model, findings = made.project, problem.model, made.findings
-        rest = tuple(problem.rest_speeds.tolist())
+        # a joint that never moved in those runs has no top speed to take a fraction of
+        rest = tuple(x if x > 0.0 else REST_SPEED for x in problem.rest_speeds.tolist())
         rate = rate or (None if others else made.runs[0].rate)
     else:
         asked, findings = _unsettled(asked, open_ends)

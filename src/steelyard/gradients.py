@@ -76,15 +76,15 @@ class RegressorGradient:
                     "without it: a motion that shows the rest shows it too; then ask for a forecast with it."
                 )
 
-    def fill(self, motion: Motion) -> Array:
-        """The non-zero places of W, (E, N)."""
-        tile = np.empty((len(self.model.places), motion.q.shape[1]))
+    def fill(self, motion: Motion, tile: Array | None = None) -> Array:
+        """The non-zero places of W, (E, N), into `tile` where it is given: fresh memory costs more than the work."""
+        tile = np.empty((len(self.model.places), motion.q.shape[1])) if tile is None else tile
         self.model.fill(motion, tile, self.load)
         return tile
 
-    def back(self, motion: Motion, weights: Array) -> Array:
+    def back(self, motion: Motion, weights: Array, out: Array | None = None) -> Array:
         """(3, n, N): ∂φ/∂q, ∂φ/∂v and ∂φ/∂a of φ_s = Σ_e weights[e, s] W[e, s], sample by sample."""
-        out = np.empty((3, *motion.q.shape))
+        out = np.empty((3, *motion.q.shape)) if out is None else out
         regressor_gradient(*self.model.mechanism, *motion[:3], self._slots, weights, out)
         coordinates = (motion.q, motion.v, motion.a)
         for group in self._groups:

@@ -18,8 +18,8 @@ import numpy as np
 from steelyard.parameters import Array
 
 # Weights of the limits' logarithms, stage by stage; a stage ends when a step promises less than a share of its weight.
-STAGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
-_PROMISE = 0.02
+STAGES = (3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+_PROMISE = 0.1
 # How near to a limit one step may go, and how often a step is halved.
 _NEAREST, _HALVINGS = 0.98, 20
 _ARMIJO = 1e-4
@@ -66,7 +66,7 @@ class LinearLimits:
         (below, above), (low, high) = self._slacks(x), self._counted
         gradient = (high / above - low / below) @ self.rows
         bend = high / above**2 + low / below**2
-        return gradient.ravel(), np.einsum("mk,im,ml->ikl", self.rows, bend, self.rows, optimize=True)
+        return gradient.ravel(), (bend[:, None, :] * self.rows.T) @ self.rows
 
     def longest(self, x: Array, step: Array) -> Array:
         """For every block the largest factor of its step that stays on the limits, (m,)."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.closure import Closure
+from steelyard.errors import ModelError
 from steelyard.kernels.regressor import looped_regressor
 from steelyard.open_chain import Filling, OpenChain
 from steelyard.parameters import Array
@@ -108,6 +109,13 @@ class Looped:
     def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> NDArray[np.bool_]:
         """The non-zero places of W for a tile of motion (n, B), into tile (E, B); zero, and told, where it is lost."""
         followed = self.follow(motion)
+        # what is lost is NaN; it need not warn on its way
+        with np.errstate(invalid="ignore"):
+            self._fill(followed, tile, load)
+        tile[:, followed.lost] = 0.0
+        return followed.lost
+
+    def _fill(self, followed: Followed, tile: Array, load: str) -> None:
         mechanism = self.tree.model.mechanism
         looped_regressor(*mechanism, *followed.motion[:3], followed.map, self._slots, tile)
         if any(target.own is None for target in self._targets):
@@ -123,8 +131,6 @@ class Looped:
                 np.multiply(shares[pairs], values, out=tile[own])
             else:
                 np.add.at(tile, place, shares[pairs] * values)
-        tile[:, followed.lost] = 0.0
-        return followed.lost
 
     # --- Torque, inertia, acceleration --------------------------------------------------------------------------------
 
@@ -151,7 +157,13 @@ class Looped:
         motion = Motion(q, v, np.zeros_like(q))
         mass = self.mass_matrix(q, theta).transpose(2, 0, 1)
         net = tau - self.torque(motion, theta)
-        return np.asarray(np.linalg.solve(mass, net.T[:, :, None])[:, :, 0].T, float)
+        try:
+            return np.asarray(np.linalg.solve(mass, net.T[:, :, None])[:, :, 0].T, float)
+        except np.linalg.LinAlgError:
+            raise ModelError(
+                f"The mass matrix of '{self.robot.name}' is singular for these parameters: they describe no physical "
+                "robot. Check masses, inertias and Ia."
+            ) from None
 
     def _with_load(self, followed: Followed, load: str) -> Motion:
         """The tree's motion with what its gears carry: at the axes their share of the robot, at passive joints none."""
@@ -164,25 +176,41 @@ class Looped:
     def random_positions(self, rng: np.random.Generator, low: Array, high: Array, count: int) -> Array:
         """Positions q (n, count) of the axes within a box at which the loops close; near home where few do.
 
-        Boxes of joint limits have corners that no platform reaches. They are left out, and if that leaves too little
-        the box shrinks towards the robot's home.
+        Boxes of joint limits have corners that no platform reaches. They are left out, as are postures near
+        singularities, where rounding looks like structure; if that leaves too little the box shrinks towards home.
         """
         home = self.closure.home[self.robot.axis_index]
+        least = _REGULAR * self._margins(home[:, None])[0]
         found = np.empty((self.robot.dof, 0))
         for _ in range(_BOXES):
             tried = rng.uniform(low[:, None], high[:, None], (self.robot.dof, 2 * count))
-            still = np.zeros_like(tried)
-            reached = ~self.follow(Motion(tried, still, still)).lost
-            found = np.hstack([found, tried[:, reached]])
-            if found.shape[1] >= count:
+            reached = self._margins(tried) > least
+            found = np.hstack([found, tried[:, reached]])[:, :count]
+            # the way from one to the next is another now
+            found = found[:, self._margins(found) > least]
+            if found.shape[1] == count:
                 break
             if 2 * reached.sum() < tried.shape[1]:
                 low, high = (home + 0.7 * (bound - home) for bound in (low, high))
-        return found[:, :count]
+        while found.shape[1] and not np.all(regular := self._margins(found) > least):
+            found = found[:, regular]
+        if not found.shape[1]:
+            raise ModelError(
+                f"No posture of '{self.robot.name}' within its limits can be reached from home: check the limits of "
+                "its axes, and 'home'."
+            )
+        return found
+
+    def _margins(self, q: Array) -> Array:
+        """Distance of postures (n, N) of the axes from a singularity, zero where they cannot be reached."""
+        closed = self.closure.close(q, np.zeros_like(q), np.zeros_like(q))
+        return np.where(closed.fault == 0, closed.margin, 0.0)
 
 
 # A box of joint limits shrinks at most so often, to a hundredth of its size.
 _BOXES = 14
+# Postures whose margin is a smaller part of that at home are left out.
+_REGULAR = 0.2
 
 
 def _projected(followed: Followed, tau: Array) -> Array:

@@ -54,6 +54,8 @@ class JointLoop:
 
 
 Loop = FrameLoop | JointLoop
+# No robot is assembled further away [rad | m].
+_FARTHEST = 1e6
 
 
 def check_loop(robot: Robot, loop: Loop) -> None:
@@ -106,8 +108,12 @@ def check_actuation(robot: Robot) -> None:
             raise RobotError(f"actuated: '{name}' is a coordinate of a free body, which no motor drives.")
     if len(set(robot.actuated)) != len(robot.actuated):
         raise RobotError(f"actuated names a joint twice: {', '.join(robot.actuated)}.")
-    if robot.home is not None and (robot.home.shape != (len(robot.joints),) or not np.all(np.isfinite(robot.home))):
-        raise RobotError(f"home must hold {len(robot.joints)} finite numbers, one a joint of '{robot.name}'.")
+    if robot.home is not None:
+        home = np.asarray(robot.home, float)
+        if home.shape != (len(robot.joints),) or not np.all(np.abs(home) < _FARTHEST):
+            raise RobotError(
+                f"home must hold {len(robot.joints)} numbers [rad | m] of a sane size, one a joint of '{robot.name}'."
+            )
 
 
 def check_legs(robot: Robot) -> None:
@@ -118,6 +124,18 @@ def check_legs(robot: Robot) -> None:
             raise RobotError(f"legs: {choices('joint', name, robot.joint_names)}")
     if len(set(listed)) != len(listed):
         raise RobotError("legs: a joint is listed twice.")
+    if robot.legs and (len(robot.legs) < 2 or not all(robot.legs)):
+        raise RobotError("legs: name the joints of two legs or more, none of them empty, or leave it out.")
+    for name in listed:
+        joint = robot.joint_index(name)
+        if robot.joints[joint].bare:
+            raise RobotError(f"legs: '{name}' is a coordinate of a free body, which is no part of a leg.")
+        own = next(leg for leg in robot.legs if name in leg)
+        other = next((x for x in listed if x not in own and robot.joint_index(x) in robot.ancestors(joint)), None)
+        if other is not None:
+            raise RobotError(f"legs: '{name}' hangs on '{other}' of another leg, so that the two are not alike.")
+    if len({tuple(name in robot.axis_names for name in leg) for leg in robot.legs}) > 1:
+        raise RobotError("legs: legs that are alike are driven at the same joints.")
     if len({tuple(robot.joints[robot.joint_index(n)].is_prismatic for n in leg) for leg in robot.legs}) > 1:
         raise RobotError("legs: legs that are alike have as many joints, of the same kinds in the same order.")
 

@@ -35,6 +35,8 @@ from steelyard.smoother import EDGE_PERIODS
 from steelyard.threads import single_threaded
 
 Phase = Literal["learning", "watching", "changed", "not watched"]
+# A body is called one when its mass is so many standard deviations from none.
+SURE = 3.0
 # The first blocks of a run without forgetting [s]; they grow.
 _BLOCK_S = 0.25
 
@@ -342,6 +344,8 @@ class Online:
         assert reference is not None
         pickup, explained = weigh_since(self.latest, reference, rows, self.payload, self.watch.tool)
         kind = kind_of(explained, len(friction_columns(self.latest)), reference.inflation)
+        if kind == "payload" and not abs(pickup.mass) > SURE * pickup.mass_std:
+            kind = "unknown"  # a body of any mass, none included, is no body
         self.change = replace(self.change, kind=kind, pickup=pickup, explained=explained)
         told = [finding for finding in self.latest.findings if finding.code != "changed"]
         self.latest = replace(self.latest, findings=(*told, self._finding()))

@@ -23,15 +23,27 @@ from steelyard.terms import Motion
 
 
 class _Rows(NamedTuple):
-    """A joint's equation in base columns: W_j,base = `mix` · tile[places]; mix None where it is those places alone."""
+    """A joint's equation in base columns: W_j,base = `mix` · tile[places]; mix None where it is those places alone.
 
-    columns: NDArray[np.int64]
+    `square` is where its columns stand in a matrix of all base parameters.
+    """
+
+    square: tuple[NDArray[np.int64], ...]
     places: NDArray[np.int64]
     mix: Array | None
 
-    def of(self, tile: Array) -> Array:
-        own = tile[self.places]
-        return own if self.mix is None else self.mix @ own
+
+class Memory(NamedTuple):
+    """Arrays of one run that are used again at every step, as fresh ones cost more than the work.
+
+    tile and weights (E, N): entries of W and what φ weighs them by; equations: W_j / σ_j of every joint in its own base
+    columns, (c_j, N); back (3, n, N): gradients in q, v and a.
+    """
+
+    tile: Array
+    equations: tuple[Array, ...]
+    weights: Array
+    back: Array
 
 
 @final
@@ -54,7 +66,7 @@ class RunInformation:
             own = [k for k, column in enumerate(of_place) if column in kept]
             columns = [kept[of_place[k]] for k in own]
             if payload is None or not np.isin(payload[2], of_place).any():
-                out.append(_Rows(np.array(columns, np.int64), places[own], None))
+                out.append(_Rows(np.ix_(columns, columns), places[own], None))
                 continue
             # the payload's columns are the link's times `on_link`
             body, its, link = payload
@@ -64,27 +76,33 @@ class RunInformation:
             seat = [int(np.flatnonzero(of_place == column)[0]) for column in link]
             mix[len(own) :, seat] = body.on_link[:, loaded].T
             columns += [kept[its[k]] for k in loaded]
-            out.append(_Rows(np.array(columns, np.int64), places, mix))
+            out.append(_Rows(np.ix_(columns, columns), places, mix))
         return tuple(out)
 
-    def matrix(self, tile: Array) -> Array:
-        """F (b, b) of a tile (E, N)."""
+    def memory(self, samples: int) -> Memory:
+        tile = (len(self.gradient.model.places), samples)
+        equations = tuple(np.empty((len(rows.square[0]), samples)) for rows in self.rows)
+        return Memory(np.empty(tile), equations, np.zeros(tile), np.empty((3, len(self.noise), samples)))
+
+    def matrix(self, motion: Motion, memory: Memory) -> Array:
+        """F (b, b) of a motion (n, N); fills tile and equations."""
         f = np.zeros((len(self.base), len(self.base)))
-        for rows, sigma in zip(self.rows, self.noise, strict=True):
-            w = rows.of(tile)
-            f[np.ix_(rows.columns, rows.columns)] += (w @ w.T) / sigma**2
+        self.gradient.fill(motion, memory.tile)
+        for rows, w, sigma in zip(self.rows, memory.equations, self.noise, strict=True):
+            if rows.mix is None:
+                np.take(memory.tile, rows.places, axis=0, out=w, mode="clip")
+            else:
+                np.matmul(rows.mix, memory.tile[rows.places], out=w)
+            w /= sigma
+            f[rows.square] += w @ w.T
         return f
 
-    def back(self, tile: Array, slope: Array) -> Array:
-        """u (E, N) with d objective = Σ u · dW for slope = ∂objective/∂F: rows 2 G w / σ_j²."""
-        out = np.zeros_like(tile)
-        for rows, sigma in zip(self.rows, self.noise, strict=True):
-            u = (2.0 / sigma**2) * slope[np.ix_(rows.columns, rows.columns)] @ rows.of(tile)
-            if rows.mix is None:
-                out[rows.places] = u
-            else:
-                out[rows.places] += rows.mix.T @ u
-        return out
+    def weigh(self, slope: Array, memory: Memory) -> None:
+        """Weights u with d objective = Σ u · dW for slope G = ∂objective/∂F: rows 2 G w / σ_j²."""
+        for rows, w, sigma in zip(self.rows, memory.equations, self.noise, strict=True):
+            u = (2.0 / sigma * slope[rows.square]) @ w
+            # the rows of two joints have no place in common; places of no base column stay zero
+            memory.weights[rows.places] = u if rows.mix is None else rows.mix.T @ u
 
 
 @final
@@ -114,6 +132,10 @@ class Plan:
     @cached_property
     def basis(self) -> Array:
         return self.family.basis(self.duration, sample_times(self.duration, self.rate_hz))[:3]
+
+    @cached_property
+    def _memories(self) -> tuple[Memory, ...]:
+        return tuple(run.memory(self.basis.shape[2]) for run in self.runs)
 
     @cached_property
     def _torque_rows(self) -> tuple[Array, ...]:
@@ -175,38 +197,43 @@ class Plan:
 
     def information_of(self, motions: Sequence[Motion]) -> Array:
         """The same for motions, one a run."""
-        return self._sum([r.matrix(r.gradient.fill(m)) for r, m in zip(self.runs, motions, strict=True)])
+        parts = zip(self.runs, motions, self._memories, strict=True)
+        return self._sum([run.matrix(motion, memory) for run, motion, memory in parts])
 
     def _sum(self, matrices: Sequence[Array]) -> Array:
         return np.sum(matrices if self.given is None else [self.given, *matrices], axis=0)
 
+    def torques(self, x: Array) -> tuple[Array, ...]:
+        """τ (n, N) of the nominal model at the samples of every run; none where no torque is limited."""
+        if not self._torque_rows:
+            return ()
+        parts = zip(self.runs, self.motions(x), self._torque_rows, self._memories, strict=True)
+        return tuple(rows @ run.gradient.fill(motion, memory.tile) for run, motion, rows, memory in parts)
+
     def torque_share(self, x: Array) -> float:
         """The largest |τ| / limit at the samples; zero where nothing is limited."""
-        if not self._torque_rows:
-            return 0.0
-        pairs = zip(self.runs, self.motions(x), self._torque_rows, strict=True)
         limit = self.limits.torque[:, None]
-        return max(float(np.max(np.abs(rows @ run.gradient.fill(m)) / limit)) for run, m, rows in pairs)
+        return max((float(np.max(np.abs(tau) / limit)) for tau in self.torques(x)), default=0.0)
 
     def objective(self, x: Array, mu: float) -> Slope:
         """Criterion − μ Σ mean log(1 − (τ/limit)²), and its gradient: one pass forward and one back for each run."""
         motions = self.motions(x)
-        tiles = [run.gradient.fill(motion) for run, motion in zip(self.runs, motions, strict=True)]
-        torques = [rows @ tile for rows, tile in zip(self._torque_rows, tiles, strict=False)]
+        score = self.score(self.information_of(motions))
+        torques = [rows @ memory.tile for rows, memory in zip(self._torque_rows, self._memories, strict=False)]
         used = [tau / self.limits.torque[:, None] for tau in torques]
-        if any(np.max(np.abs(share)) >= 1.0 for share in used):
-            return Slope(np.inf, np.zeros_like(x))
-        score = self.score(self._sum([run.matrix(tile) for run, tile in zip(self.runs, tiles, strict=True)]))
-        if not np.isfinite(score.objective):
+        if not np.isfinite(score.objective) or any(np.max(np.abs(share)) >= 1.0 for share in used):
             return Slope(np.inf, np.zeros_like(x))
         value, parts = score.objective, []
-        for k, (run, motion, tile) in enumerate(zip(self.runs, motions, tiles, strict=True)):
-            weights = run.back(tile, score.slope)
+        for k, (run, motion, memory) in enumerate(zip(self.runs, motions, self._memories, strict=True)):
+            weights = memory.weights
+            weights[:] = 0.0
+            run.weigh(score.slope, memory)
             if used:
                 room = 1.0 - used[k] ** 2
                 value -= mu * float(np.mean(np.log(room), axis=1).sum())
                 push = 2.0 * mu / room.shape[1] * used[k] / room / self.limits.torque[:, None]
-                weights += self._torque_rows[k].T @ push
-            back = run.gradient.back(motion, weights)
+                # the tile has done its service
+                weights += np.matmul(self._torque_rows[k].T, push, out=memory.tile)
+            back = run.gradient.back(motion, weights, memory.back)
             parts.append(self._half[:, None] * sum(g @ part.T for g, part in zip(back, self.basis, strict=True)))
         return Slope(value, np.concatenate([part.ravel() for part in parts]))

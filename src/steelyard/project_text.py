@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 from steelyard.channels import GAIN_PER
 from steelyard.errors import OutputError
@@ -103,7 +104,9 @@ def _settings(source: str, robot: Robot, guess: Guess) -> Iterator[str]:
     yield f"robot = {_quoted(source)}"
     yield f"# gravity = [{gravity}]   # m/s², in the world in which the base stands"
     yield '# terms = "default"   # the robot\'s own, root and load friction, pre-sliding; or "plain", or a list'
-    yield f'# estimator = "wls"   # or {", ".join(name for name in ESTIMATORS if name != "wls")}'
+    yield '# estimator = "wls"'
+    others = ", ".join(name for name in ESTIMATORS if name != "wls")
+    yield from wrap(f"or {others}", 118, initial_indent="#   ", subsequent_indent="#   ")
     yield ""
     yield "[prepare]"
     yield '# cutoff_hz = "auto"     # low-pass of positions [Hz]; "auto" takes it from the spectrum of the motion'

@@ -107,6 +107,10 @@ def warm(as_json: JsonFlag = False) -> None:
     model.forward(q, q, model.torque(q, q, q, theta), theta)
     plant = Plant(model, theta)
     simulate(plant, Cascade.tuned(plant), Reference(q, q, q), 1000.0)
+    looped = Model(read_robot("fivebar"), ())
+    assert looped.looped is not None
+    home = np.repeat(looped.looped.closure.home[looped.robot.axis_index, None], 60, axis=1)
+    looped.regressor(home, np.zeros_like(home), np.zeros_like(home))
     seconds = time.perf_counter() - start
     if as_json:
         emit({"schema": "steelyard.warm/1", "seconds": seconds})
@@ -128,6 +132,10 @@ def _show_loop(done: Demo) -> None:
 def _show_control(control: Controlled) -> None:
     """Gains found by a weighed payload, and what they are worth to a controller that carries it (P3 Tables 3 and 4)."""
     gains = control.gains
+    say(
+        "Drive gains from runs without and with a weighed payload, and control laws that follow two motions (P3)",
+        "bold",
+    )
     table = Table(Column("drive gain by payload", no_wrap=True), "truth", "identified ± σ", "maker's")
     for joint, true, value, std, stated in zip(gains.joints, GAINS, gains.value, gains.std, MAKER, strict=True):
         table.add_row(joint, number(true), f"{number(value)} ± {number(std)}", number(stated))

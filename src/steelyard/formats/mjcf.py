@@ -76,9 +76,9 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
         bodies[body_names[b]] = _inertia(model, b)
         connections.extend(chain)
     tree = assemble(name, bodies, connections)
-    off = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    off = _off(mujoco, model, "GRAVITY")
     gravity = np.zeros(3) if off else np.array(model.opt.gravity, float)
-    slack = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_SPRING)
+    slack = _off(mujoco, model, "SPRING")
     frames = _Frames(mujoco, model, body_names)
     springs = () if slack else (*_joint_springs(mujoco, model), *_tendon_springs(mujoco, model, frames))
     loops = tuple(_loops(mujoco, model, frames))
@@ -102,13 +102,20 @@ def _kind(mujoco: ModuleType, family: str, number: int) -> str:
     return str(getattr(mujoco, f"mjt{family}")(int(number)).name).partition("_")[2].lower()
 
 
-def _active(model: Any) -> list[int]:
+def _off(mujoco: ModuleType, model: Any, *what: str) -> bool:
+    """Whether the model's options switch one of these effects off."""
+    return any(model.opt.disableflags & getattr(mujoco.mjtDisableBit, f"mjDSBL_{one}", 0) for one in what)
+
+
+def _active(mujoco: ModuleType, model: Any) -> list[int]:
     """The equality constraints that hold when a simulation starts."""
+    if _off(mujoco, model, "EQUALITY", "CONSTRAINT"):
+        return []
     return [e for e in range(model.neq) if model.eq_active0[e]]
 
 
 def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
-    others = {kind for e in _active(model) if (kind := _kind(mujoco, "Eq", model.eq_type[e])) not in LOOPS}
+    others = {kind for e in _active(mujoco, model) if (kind := _kind(mujoco, "Eq", model.eq_type[e])) not in LOOPS}
     if others:
         raise RobotError(
             f"The model has equality constraints of kind {', '.join(sorted(others))}, which are not supported: only "
@@ -197,7 +204,7 @@ class _Frames:
 
 def _loops(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[Loop]:
     """The equality constraints that are active, see MuJoCo's documentation of `equality`."""
-    for e in _active(model):
+    for e in _active(mujoco, model):
         kind, name = _kind(mujoco, "Eq", model.eq_type[e]), _name(mujoco, model, "EQUALITY", e)
         data, objects = np.array(model.eq_data[e], float), (int(model.eq_obj1id[e]), int(model.eq_obj2id[e]))
         if kind == "joint":
@@ -311,8 +318,8 @@ def _moving(mujoco: ModuleType, model: Any, k: int, name: str, parent: str, chil
         limits=Limits(float(lower), float(upper), effort=effort),
         drive=Drive(
             rotor=float(model.dof_armature[dof]),
-            viscous=float(model.dof_damping[dof]),
-            coulomb=float(model.dof_frictionloss[dof]),
+            viscous=0.0 if _off(mujoco, model, "DAMPER") else float(model.dof_damping[dof]),
+            coulomb=0.0 if _off(mujoco, model, "FRICTIONLOSS", "CONSTRAINT") else float(model.dof_frictionloss[dof]),
         ),
     )
 

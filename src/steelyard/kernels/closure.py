@@ -25,21 +25,24 @@ from steelyard.kernels.posture import (
     Integers,
     Loops,
     Work,
+    assembled,
     closed,
+    evaluate,
     margin,
     move,
     set_lane,
     settle,
+    side_of,
     steady,
     unsteadiness,
     workspace,
 )
 from steelyard.kernels.spatial import OPTIONS
 
-__all__ = ["Loops", "Work", "close", "close_one", "closing_scratch"]
+__all__ = ["Loops", "Work", "close", "close_one", "closing_scratch", "side_at"]
 
-# Samples a guess looks back on, and its weights for 1, 2, … samples known: polynomials of degree 0 to 5. A smooth motion
-# at 1 kHz is guessed to rounding, so that one evaluation of the equations is all it takes.
+# Samples a guess looks back on, and its weights for 1, 2, … samples known: polynomials of degree 0 to 5. A smooth
+# motion at 1 kHz is guessed to rounding, so that one evaluation of the equations is all it takes.
 _PAST = 6
 _WEIGHTS = np.array(
     [
@@ -174,7 +177,10 @@ def _lead(like, loops, work, lanes, way, given):
     lost = False
     for b in range(w):
         good = work.active[b] == 0 or (
-            work.stuck[b] == 0 and closed(work, b) and (lanes.known[b] == 0 or steady(work, b))
+            work.stuck[b] == 0
+            and closed(work, b)
+            and assembled(loops, work, b)
+            and (lanes.known[b] == 0 or steady(work, b))
         )
         way.code[b] = 0 if good else LOST
         lost = lost or not good
@@ -189,6 +195,15 @@ def _lead(like, loops, work, lanes, way, given):
                 way.goal[a * w + b] = given.q[a, lanes.sample[b]]
     led = way.code.copy()
     follow(like, loops, work, way)
+    # a straight way from the last good sample may leave the workspace where one from home does not
+    again = False
+    for b in range(w):
+        if way.code[b]:
+            again, way.code[b] = True, LOST
+            for j in range(loops.home.shape[0]):
+                way.q[j * w + b] = loops.home[j]
+    if again:
+        follow(like, loops, work, way)
     for b in range(w):
         if led[b]:
             lanes.fault[b] = way.code[b]
@@ -342,6 +357,15 @@ def close(loops, state, q_a, v_a, a_a, q, v, a, map, margin, fault):
 
 
 @njit(**OPTIONS)
+def side_at(loops, q):
+    """`side_of` the closed posture q (n,)."""
+    work = workspace(loops, 1)
+    work.q[:] = q
+    evaluate(0.0, loops, work, False)
+    return side_of(loops, work, 0)
+
+
+@njit(**OPTIONS)
 def closing_scratch(loops):
     """The memory of `close_one`."""
     return workspace(loops, 1)
@@ -357,7 +381,7 @@ def close_one(loops, scratch, q, v, map, g):
     axes = loops.axes.shape[0]
     scratch.q[:], scratch.v[:], scratch.active[0] = q, v, 1
     settle(0.0, loops, scratch, q, False)
-    if scratch.stuck[0] or not closed(scratch, 0):
+    if scratch.stuck[0] or not closed(scratch, 0) or not assembled(loops, scratch, 0):
         return LOST
     if not margin(scratch, 0) >= LEAST_MARGIN:
         return SINGULAR

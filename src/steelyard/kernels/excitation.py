@@ -1,7 +1,7 @@
 """The regressor run backwards: how a weighted sum of its entries changes with q, v and a, in lanes.
 
-For weights u the scalar of every sample is  φ = Σ_j Σ_i u_ji · W_ji(q, v, a), ten entries for each joint j and link i it
-carries. Read u_ji as inertial parameters (I, c, m) of a body that link i carries for joint j alone, and
+For weights u the scalar of every sample is  φ = Σ_j Σ_i u_ji · W_ji(q, v, a), ten entries for each joint j and link i
+it carries. Read u_ji as inertial parameters (I, c, m) of a body that link i carries for joint j alone, and
 
     φ = Σ s·(I α + ω × I ω + c × d) + l·(m d + α × c + ω × (ω × c))
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from steelyard.kernels.regressor import _carried
+from steelyard.kernels.regressor import carried
 from steelyard.kernels.spatial import (
     LANES,
     OPTIONS,
@@ -107,7 +107,7 @@ def _screw_back(here, weight, count, axis_bar):
 def _handed_back(here, screw, axis, axis_bar, count, up_bar, position_bar):
     """The adjoint of a joint's screw handed from a link to its parent, and its part of φ's slope in the link's own q.
 
-    s' = Rᵀ s, l' = Rᵀ(l + s × p):  ∂s'/∂q = s' × s_i,  ∂l'/∂q = l' × s_i + s' × l_i  for the link's own screw (s_i, l_i)
+    s' = Rᵀ s, l' = Rᵀ(l + s × p):  ∂s'/∂q = s' × s_i,  ∂l'/∂q = l' × s_i + s' × l_i  with the link's screw (s_i, l_i)
     """
     u0, u1, u2, v0, v1, v2 = screw[0], screw[1], screw[2], screw[3], screw[4], screw[5]
     for b in range(count):
@@ -223,7 +223,7 @@ def regressor_gradient(parent, placement, screw, gravity, q, v, a, slot, weights
                 axes[i, i, part * LANES : part * LANES + count] = screw[i, part]
             j = parent[i]
             while j >= 0:
-                _carried(motion[i + 1], axes[parent[i], j], count, axes[i, j])
+                carried(motion[i + 1], axes[parent[i], j], count, axes[i, j])
                 j = parent[j]
         axes_bar[:] = 0.0
         links_bar[:] = 0.0

@@ -18,6 +18,7 @@ from steelyard.kernels.posture import (
     SINGULAR,
     Floats,
     Integers,
+    assembled,
     closed,
     correct,
     evaluate,
@@ -160,7 +161,8 @@ def follow(like, loops, work, way):
             way.look[b] = 0
             if work.active[b] == 0:
                 continue
-            if work.stuck[b] == 0 and closed(work, b) and margin(work, b) >= LEAST_MARGIN and steady(work, b):
+            good = work.stuck[b] == 0 and closed(work, b) and margin(work, b) >= LEAST_MARGIN
+            if good and assembled(loops, work, b) and steady(work, b):
                 set_lane(way.q, work.q, b, lanes)
                 set_lane(way.x, work.x, b, lanes)
                 way.done[b], way.step[b] = way.aim[b], 2.0 * way.step[b]

@@ -54,13 +54,17 @@ ROUNDS = 10
 
 class Loops(NamedTuple):
     """A looped mechanism: equations, plan of elimination, axes (n_a,) and passive joints (n_p,) in the order of
-    elimination, and the units [1 | m] of the latter (n_p,)."""
+    elimination, the units [1 | m] of the latter (n_p,), its posture at home (n,), and the side of its singularities on
+    which it is assembled: the sign of det J_p at home up to a fixed one (`side_of`), 0 where more rows than unknowns
+    leave J_p without one."""
 
     constraints: Constraints
     plan: Plan
     axes: Integers
     passive: Integers
     unit: Floats
+    home: Floats
+    side: float
 
 
 class Work(NamedTuple):
@@ -208,6 +212,22 @@ def margin(work, b):
     """Smallest |R_kk| over the largest of lane b: 0 at a singularity."""
     w = work.active.shape[0]
     return np.sqrt(work.sizes[2 * w + b] / work.sizes[3 * w + b])
+
+
+@njit(**OPTIONS)
+def side_of(loops, work, b):
+    """Π sign R_kk of lane b. Every step of the elimination reflects once, so for as many rows as unknowns it is the
+    sign of det J_p up to a fixed one, and changes at singularities only: those part one assembly from the other."""
+    w, side = work.active.shape[0], 1.0
+    for p in range(loops.passive.shape[0]):
+        side = -side if work.inverse[p * w + b] < 0.0 else side
+    return side
+
+
+@njit(**OPTIONS)
+def assembled(loops, work, b):
+    """Is lane b on the side of the singularities on which the robot was assembled?"""
+    return loops.side == 0.0 or side_of(loops, work, b) == loops.side
 
 
 @njit(**OPTIONS)

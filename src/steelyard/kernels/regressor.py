@@ -71,7 +71,7 @@ def _project(here, body, axis, count, ten):
 
 
 @njit(**OPTIONS)
-def _carried(here, before, count, after):
+def carried(here, before, count, after):
     """A joint's screw carried from a link's parent frame into its own: s' = Rᵀs, l' = Rᵀ(l + s × p)."""
     for b in range(count):
         r0, r1, r2, r3, r4, r5, r6, r7, r8 = rotation(here, b)
@@ -110,7 +110,7 @@ def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
             j = i
             while j >= 0:
                 if j != i:
-                    _carried(here, axes[parent[i], j], count, axes[i, j])
+                    carried(here, axes[parent[i], j], count, axes[i, j])
                 if slot[j, i] >= 0:
                     _project(here, body, axes[i, j], count, ten)
                     for k in range(10):
@@ -130,7 +130,7 @@ def _set_out(screw, share, count, after):
 @njit(**OPTIONS)
 def _led(here, before, screw, share, count, after):
     """The motion of a link for a unit of an axis: its parent's carried along, and its own joint's screw times G."""
-    _carried(here, before, count, after)
+    carried(here, before, count, after)
     for part in range(6):
         s = screw[part]
         for b in range(count):
