@@ -29,6 +29,36 @@ TORQUE_ESTIMATORS = tuple(
 LIMITS = Limits(-2.0, 2.0, 4.0)
 
 
+# A robot file of two joints with everything nominal.
+PENDULUM = """\
+name = "pendulum"
+convention = "mdh"
+
+[[joint]]
+name = "joint1"
+alpha = "pi/2"
+lower = -2.0
+upper = 2.0
+velocity = 4.0
+inertia = { XX = 0.4, YY = 0.5, ZZ = 0.6, MX = 0.8, MY = -0.3, MZ = 0.2, M = 5.0 }
+rotor = 0.4
+viscous = 3.0
+coulomb = 4.0
+
+[[joint]]
+name = "joint2"
+alpha = "pi/2"
+d = 0.4
+lower = -2.0
+upper = 2.0
+velocity = 4.0
+inertia = { XX = 0.1, XY = 0.01, YY = 0.15, ZZ = 0.2, MX = 0.3, MY = -0.1, MZ = 0.1, M = 2.0 }
+rotor = 0.2
+viscous = 1.5
+coulomb = 2.0
+"""
+
+
 def arm(joints: int = 3, name: str = "arm") -> Robot:
     """A chain whose axes turn about z, y, x, z, …: everything it has is well visible in a lively motion."""
     return _assembled(name, [i - 1 for i in range(joints)])

@@ -17,39 +17,12 @@ import numpy as np
 import pytest
 
 from conftest import Run
+from simulated import PENDULUM as ROBOT
 from simulated import TORQUE_ESTIMATORS, log_of, model_of
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.parameters import Array
 from steelyard.results import read_result
-
-ROBOT = """\
-name = "pendulum"
-convention = "mdh"
-
-[[joint]]
-name = "joint1"
-alpha = "pi/2"
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.4, YY = 0.5, ZZ = 0.6, MX = 0.8, MY = -0.3, MZ = 0.2, M = 5.0 }
-rotor = 0.4
-viscous = 3.0
-coulomb = 4.0
-
-[[joint]]
-name = "joint2"
-alpha = "pi/2"
-d = 0.4
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.1, XY = 0.01, YY = 0.15, ZZ = 0.2, MX = 0.3, MY = -0.1, MZ = 0.1, M = 2.0 }
-rotor = 0.2
-viscous = 1.5
-coulomb = 2.0
-"""
 
 PROJECT = """\
 robot = "pendulum.toml"

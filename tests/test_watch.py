@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from conftest import Run
+from simulated import PENDULUM as ROBOT
 from simulated import log_of
 from steelyard.cli.watch import BLOCKS, screen, sparkline
 from steelyard.course import KEPT, Course, Curve
@@ -47,33 +48,6 @@ from steelyard.report.convergence import BOTTOM, LEFT, RIGHT, TOP, panel, render
 from steelyard.results import REPORT, RESULT, read_document, read_result
 from steelyard.terms import named_terms
 
-ROBOT = """\
-name = "pendulum"
-convention = "mdh"
-
-[[joint]]
-name = "joint1"
-alpha = "pi/2"
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.4, YY = 0.5, ZZ = 0.6, MX = 0.8, MY = -0.3, MZ = 0.2, M = 5.0 }
-rotor = 0.4
-viscous = 3.0
-coulomb = 4.0
-
-[[joint]]
-name = "joint2"
-alpha = "pi/2"
-d = 0.4
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.1, XY = 0.01, YY = 0.15, ZZ = 0.2, MX = 0.3, MY = -0.1, MZ = 0.1, M = 2.0 }
-rotor = 0.2
-viscous = 1.5
-coulomb = 2.0
-"""
 PROJECT = """\
 robot = "pendulum.toml"
 terms = "plain"
