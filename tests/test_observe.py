@@ -94,6 +94,8 @@ def test_the_filter_keeps_constants_and_is_symmetric() -> None:
     assert Decimator.design(1000.0, None, None).factor == 1
     # the last digits of a clock do not decide how many rows are left
     assert {Decimator.design(rate, 4.0, None).factor for rate in (100.0 - 1e-10, 100.0, 100.0 + 1e-10)} == {10}
+    assert {Decimator.design(rate, 4.0, None).half for rate in (100.0 - 1e-10, 100.0, 100.0 + 1e-10)} == {38}
+    assert {Decimator.design(rate, 10.0, None).half for rate in (1000.0 - 1e-10, 1000.0, 1000.0 + 1e-10)} == {150}
 
 
 def sines(t: Array) -> tuple[Array, Array]:

@@ -505,6 +505,20 @@ def test_what_needs_no_run_is_decided_and_told(project: Path) -> None:
     assert len(refreshes) > 3
 
 
+def test_a_joint_that_never_moved_is_at_rest_all_the_same(project: Path, steelyard: Run) -> None:
+    """A fraction of no speed would let every row of it through, and noise would tell its parameters."""
+    rows = [line.split(",") for line in logged().decode().splitlines()]
+    still = rows[0].index("q_joint2")
+    stopped = [rows[0], *([*row[:still], "0.3", *row[still + 1 :]] for row in rows[1:])]
+    project.with_name("log.csv").write_text("\n".join(map(",".join, stopped)) + "\n", "utf-8")
+    planned = plan(read_project(edited(project, "rest = [0.05, 0.05]", "rest = 0.05")), finished=True)
+    assert planned.rest[0] > 0.02
+    assert planned.rest[1] == 0.02
+    told = steelyard("watch", str(project), "--until-idle", "0", "--json")
+    values = {one["name"]: one["value"] for one in lines(told.out)[-1]["parameters"]}
+    assert values["joint2.Fv"] is None
+
+
 def test_earlier_runs_settle_the_rest(project: Path) -> None:
     (project.parent / "live.csv").write_bytes(logged())
     edited(project, "cutoff_hz = 20.0\nlowpass_hz = 8.0\n", "")
