@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t as student
 
 from conftest import Run
-from simulated import arm, coloured, motion_of, samples_of, silent, truth_of
+from simulated import PENDULUM, arm, coloured, motion_of, samples_of, silent, truth_of
 from steelyard.consistency import com_inertia, second_moments
 from steelyard.errors import EstimationError, ModelError, ProjectError
 from steelyard.estimators import WLS, Essential, Estimator
@@ -371,31 +371,8 @@ def test_a_robot_without_nominal_inertias_serves_too() -> None:
 
 # --- In a project -----------------------------------------------------------------------------------------------------
 
-ROBOT = """\
-name = "pendulum"
-convention = "mdh"
-
-[[joint]]
-name = "joint1"
-alpha = "pi/2"
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.4, YY = 0.5, ZZ = 0.6, MX = 0.8, MY = -0.3, MZ = 0.2, M = 5.0 }
-viscous = 3.0
-coulomb = 4.0
-
-[[joint]]
-name = "joint2"
-alpha = "pi/2"
-d = 0.4
-lower = -2.0
-upper = 2.0
-velocity = 4.0
-inertia = { XX = 0.1, XY = 0.01, YY = 0.15, ZZ = 0.2, MX = 0.3, MY = -0.1, MZ = 0.1, M = 2.0 }
-viscous = 1.5
-coulomb = 2.0
-"""
+# without rotors
+ROBOT = "\n".join(line for line in PENDULUM.splitlines() if not line.startswith("rotor"))
 
 PROJECT = """\
 robot = "pendulum.toml"

@@ -127,13 +127,7 @@ def elimination_order(model: Model) -> list[int]:
     Of legs that are alike, the same parameter of all legs stands together, after what belongs to no leg, so that what
     is kept of one leg is kept of all (P3 eq. 23): [W_platform  W_χ1,legs  W_χ2,legs …]. Payloads come last.
     """
-    columns, robot = model.layout.columns, model.robot
-    place = {
-        owner: (step, leg)
-        for leg, joints in enumerate(robot.legs)
-        for step, joint in enumerate(joints)
-        for owner in (joint, robot.links[robot.joint_index(joint)].name)
-    }
+    columns, place = model.layout.columns, model.robot.leg_places
     symbols = list(dict.fromkeys((*INERTIAL, *(column.symbol for column in columns))))
 
     def key(k: int) -> tuple[int, ...]:

@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from steelyard.clock import interpolated
-from steelyard.decimation import DecimationStream
 from steelyard.errors import DataError
-from steelyard.observe import UNTOUCHED, LateEfforts, RowBatch
+from steelyard.observe import RowBatch, TileRows, tile_memory
 from steelyard.parameters import Array
 from steelyard.prepare import Preparation
 from steelyard.problem import Problem
 from steelyard.smoother import EDGE_PERIODS, Differences, Smoother, noise_ratio
-from steelyard.terms import Motion
 
 # A step of the clock within this fraction of the usual one is no jitter.
 _UNIFORM = 0.01
@@ -142,8 +140,7 @@ class CausalRows:
         settings = lookahead.preparation
         period = 0.0 if settings.cutoff_hz is None else 1.0 / settings.cutoff_hz
         self.gap = settings.gap_s or max(5.0 / self.rate, 0.5 * period)
-        n = problem.model.robot.dof
-        self.memory = np.empty((len(problem.model.places) + 3 * n + (problem.model.looped is not None), self.tile))
+        self.memory = tile_memory(problem, self.tile)
         self.offset = 0
         self.begin: float | None = None
         self.last = -np.inf
@@ -180,7 +177,7 @@ class CausalRows:
         """The rows that still come when a stretch ends: those whose look-ahead lies inside it."""
         if self.stretch is not None:
             yield from self.stretch.close()
-            self.offset += self.stretch.rows.done
+            self.offset += self.stretch.rows.stream.done
             self.stretch = None
 
     def checked(self, chunk: Chunk) -> tuple[Array, Array]:
@@ -219,9 +216,7 @@ class _Stretch:
 
     def __init__(self, owner: CausalRows, start: float) -> None:
         self.owner, self.start = owner, start
-        self.rows = DecimationStream(owner.decimator)
-        self.late = LateEfforts(owner.problem, owner.decimator, owner.rate)
-        self.past: dict[str, Any] = {}
+        self.rows = TileRows(owner.problem, owner.decimator, owner.problem.runs[0], owner.memory)
         self.t, self.raw = np.empty(0), np.empty((0, 0))
         self.gridded = 0
         self.x = np.empty((0, 0))  # samples on the grid, from number `origin` on
@@ -279,33 +274,13 @@ class _Stretch:
         owner = self.owner
         if owner.windows is None:
             owner.windows = self._windows()
-        problem, model, rate = owner.problem, owner.problem.model, owner.rate
-        n, places = model.robot.dof, len(model.places)
+        n, rate = owner.problem.model.robot.dof, owner.rate
         low = max(0, self.next - owner.windows.method.halo)
         window = self.x[:, low - self.origin : stop - self.origin]
         inner = slice(self.next - low, self.next - low + width)
         q, v, a = owner.windows(window[:n], window[2 * n :] if len(window) == 3 * n else None, inner)
-        buffer = owner.memory[:, :width] if width < owner.tile else owner.memory
         assert owner.begin is not None
         t = self.start + (self.next + np.arange(width)) / rate - owner.begin
-        lost = model.fill(Motion(q, v, a, t, past=self.past), buffer[:places], problem.runs[0].load)
-        if lost is not None:
-            buffer[-1] = lost
-        buffer[places : places + n] = v
-        buffer[places + n : places + 2 * n] = np.abs(v) < problem.rest_speeds[:, None]
-        effort = problem.torque(window[n : 2 * n, inner])
-        buffer[places + 2 * n : places + 3 * n] = effort
-        copies = self.late.push(effort)
-        for first, rows in self.rows.push(buffer):
-            number = first + np.arange(rows.shape[1])
-            centre = owner.lookahead.edge + number * owner.decimator.factor + owner.decimator.half
-            closed = np.ones(len(number), bool) if lost is None else np.abs(rows[-1]) < UNTOUCHED
-            yield RowBatch(
-                owner.offset + number,
-                self.start + centre / rate,
-                rows[places : places + n],
-                rows[places + n : places + 2 * n],
-                rows[None, places + 2 * n : places + 3 * n] if copies is None else copies,
-                rows[:places],
-                closed,
-            )
+        for rows in self.rows.push(q, v, a, window[n : 2 * n, inner], t):
+            centre = owner.lookahead.edge + rows.number * owner.decimator.factor + owner.decimator.half
+            yield rows._replace(number=owner.offset + rows.number, t=self.start + centre / rate)

@@ -68,7 +68,7 @@ class Closure:
             if not np.max(np.abs(system.residual(q)[system.rows_of(loop.name)])) <= OPEN
         }
         if worst:
-            self._refuse_redundant(system.solved(system.start, np.arange(len(q))))
+            self._freedoms(system.solved(system.start, np.arange(len(q))))
             told = ", ".join(f"'{name}' by {gap:.3g}" for name, gap in worst.items())
             where = "zero" if self.robot.home is None else "'home'"
             raise RobotError(
@@ -83,9 +83,8 @@ class Closure:
         system, home = self._equations, self.home
         postures = [home, *system.neighbours(home)]
         passive = [_rank(system.jacobian(q)[:, system.passive]) for q in postures]
-        freedoms = len(home) - max(_rank(system.jacobian(q)) for q in postures)
+        freedoms = self._freedoms(*postures)
         axes, name = self.robot.dof, self.robot.name
-        self._refuse_redundant(*postures)
         if max(passive) < len(system.passive):
             q = postures[int(np.argmax(passive))]
             _, _, rows = np.linalg.svd(system.jacobian(q)[:, system.passive])
@@ -102,8 +101,8 @@ class Closure:
                 "they do nearby. State a 'home' away from it, where links of a loop are not in line."
             )
 
-    def _refuse_redundant(self, *postures: Array) -> None:
-        """Refuse more axes than the robot has freedoms, judged at closed postures."""
+    def _freedoms(self, *postures: Array) -> int:
+        """Degrees of freedom, judged at closed postures; more axes than those are refused."""
         axes, name = self.robot.dof, self.robot.name
         freedoms = len(self.robot.joints) - max(_rank(self._equations.jacobian(q)) for q in postures)
         if freedoms == 0:
@@ -116,6 +115,7 @@ class Closure:
                 f"against each other, and their efforts are no function of the motion. Name {freedoms} joints in "
                 "'actuated', or remove a loop that is not there."
             )
+        return freedoms
 
     @cached_property
     def loops(self) -> kernels.Loops:

@@ -66,43 +66,22 @@ def stream_rows(
 
     `shifts` [s] ask for copies of the effort that lag so much more than the problem's `delay` says.
     """
-    model, decimator = problem.model, problem.decimator(run, furthest=_furthest(shifts))
-    n, places = model.robot.dof, len(model.places)
+    decimator = problem.decimator(run, furthest=_furthest(shifts))
     # whole decimation steps, so that every tile meets the filter at the same phase
     width = tile // decimator.factor * decimator.factor or tile
-    # one tile, used again and again: fresh memory costs more than the work; a last row where loops may not close
-    memory = np.empty((places + 3 * n + (model.looped is not None), width))
-    rest = problem.rest_speeds[:, None]
+    memory = tile_memory(problem, width)
     offset = seen = 0
     begin = run.stretches[0].start
     for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
         stretch = run.stretches[index]
-        stream = DecimationStream(decimator)
-        late = LateEfforts(problem, decimator, run.rate, shifts)
-        past: dict[str, Any] = {}
+        tiles = TileRows(problem, decimator, run, memory, shifts)
         for piece in _tiles(pieces, stretch.clean, width):
-            buffer = memory if piece.q.shape[1] == width else memory[:, : piece.q.shape[1]]
             t = stretch.start + (piece.first + np.arange(piece.q.shape[1])) / run.rate - begin
-            lost = model.fill(Motion(piece.q, piece.v, piece.a, t, past=past), buffer[:places], run.load)
-            if lost is not None:
-                buffer[-1] = lost
-            buffer[places : places + n] = piece.v
-            buffer[places + n : places + 2 * n] = np.abs(piece.v) < rest
-            effort = problem.torque(piece.effort)
-            buffer[places + 2 * n : places + 3 * n] = effort
-            copies = late.push(effort)
-            for first, rows in stream.push(buffer):
-                number = first + np.arange(rows.shape[1])
-                centre = stretch.clean[0] + number * decimator.factor + decimator.half
+            for rows in tiles.push(piece.q, piece.v, piece.a, piece.effort, t):
+                centre = stretch.clean[0] + rows.number * decimator.factor + decimator.half
                 inside = (centre >= stretch.window[0]) & (centre < stretch.window[1])
-                yield RowBatch(
-                    offset + number,
-                    stretch.start + centre / run.rate,
-                    rows[places : places + n],
-                    rows[places + n : places + 2 * n],
-                    rows[None, places + 2 * n : places + 3 * n] if copies is None else copies,
-                    rows[:places],
-                    inside if lost is None else inside & (np.abs(rows[-1]) < UNTOUCHED),
+                yield rows._replace(
+                    number=offset + rows.number, t=stretch.start + centre / run.rate, inside=rows.inside & inside
                 )
             seen += piece.q.shape[1]
             if progress is not None:
@@ -110,6 +89,54 @@ def stream_rows(
         offset += decimator.rows(stretch.clean[1] - stretch.clean[0])
     if progress is not None:
         progress(f"observing {run.name}", run.count, run.count)
+
+
+def tile_memory(problem: Problem, width: int) -> Array:
+    """Memory of one tile, used again and again: fresh memory costs more than the work. Places of W, speeds, marks of
+    rest, efforts, and of a robot with loops a last row that marks where they do not close."""
+    model = problem.model
+    return np.empty((len(model.places) + 3 * model.robot.dof + (model.looped is not None), width))
+
+
+class TileRows:
+    """A gap-free part of a run on its way from samples to decimated rows, tile by tile: regressor and terms, parallel
+    filter, decimation. What terms and loops remember goes from tile to tile."""
+
+    def __init__(
+        self, problem: Problem, decimator: Decimator, run: Samples, memory: Array, shifts: Sequence[float] = ()
+    ) -> None:
+        self.problem, self.load, self.memory = problem, run.load, memory
+        self.stream = DecimationStream(decimator)
+        self.late = LateEfforts(problem, decimator, run.rate, shifts)
+        self.past: dict[str, Any] = {}
+
+    def push(self, q: Array, v: Array, a: Array, effort: Array, t: Array) -> Iterator[RowBatch]:
+        """The rows that a tile of motion and raw effort (n, T) at times t (T,) [s] since the run's start finishes.
+
+        Their number counts from the part's start and `inside` says that the loops close in all their support. Times are
+        the owner's to fill in.
+        """
+        model, n, places = self.problem.model, len(q), len(self.problem.model.places)
+        buffer = self.memory if q.shape[1] == self.memory.shape[1] else self.memory[:, : q.shape[1]]
+        lost = model.fill(Motion(q, v, a, t, past=self.past), buffer[:places], self.load)
+        if lost is not None:
+            buffer[-1] = lost
+        buffer[places : places + n] = v
+        buffer[places + n : places + 2 * n] = np.abs(v) < self.problem.rest_speeds[:, None]
+        effort = self.problem.torque(effort)
+        buffer[places + 2 * n : places + 3 * n] = effort
+        copies = self.late.push(effort)
+        for first, rows in self.stream.push(buffer):
+            number = first + np.arange(rows.shape[1])
+            yield RowBatch(
+                number,
+                np.full(len(number), np.nan),
+                rows[places : places + n],
+                rows[places + n : places + 2 * n],
+                rows[None, places + 2 * n : places + 3 * n] if copies is None else copies,
+                rows[:places],
+                np.ones(len(number), bool) if lost is None else np.abs(rows[-1]) < UNTOUCHED,
+            )
 
 
 class LateEfforts:

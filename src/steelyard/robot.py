@@ -204,6 +204,16 @@ class Robot:
         return reach(self)
 
     @cached_property
+    def leg_places(self) -> dict[str, tuple[int, int]]:
+        """By joint and by link of legs that are alike: the place in its leg, and which leg."""
+        return {
+            owner: (step, leg)
+            for leg, joints in enumerate(self.legs)
+            for step, joint in enumerate(joints)
+            for owner in (joint, self.links[self.joint_index(joint)].name)
+        }
+
+    @cached_property
     def bodies(self) -> NDArray[np.int64]:
         """The links that have mass: all but virtual ones."""
         return np.array([i for i, link in enumerate(self.links) if not link.virtual], np.int64)

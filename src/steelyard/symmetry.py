@@ -43,26 +43,20 @@ def alike(base: BaseParameters, robot: Robot) -> tuple[tuple[int, ...], ...]:
 
     A parameter that is kept of some legs only, or that gravity regroups otherwise in one of them, has no counterpart.
     """
-    owners = [
-        {
-            owner: step
-            for step, joint in enumerate(joints)
-            for owner in (joint, robot.links[robot.joint_index(joint)].name)
-        }
-        for joints in robot.legs
-    ]
-    columns = base.layout.columns
+    columns, place = base.layout.columns, robot.leg_places
     groups: dict[tuple[int, str], dict[int, int]] = defaultdict(dict)
     for k, lead in enumerate(base.kept):
-        for leg, steps in enumerate(owners):
-            if columns[lead].owner in steps:
-                groups[steps[columns[lead].owner], columns[lead].symbol][leg] = k
+        if columns[lead].owner in place:
+            step, leg = place[columns[lead].owner]
+            groups[step, columns[lead].symbol][leg] = k
 
-    def pattern(k: int, leg: int) -> dict[tuple[int | str, str], float]:
-        return {
-            (owners[leg].get(columns[c].owner, columns[c].owner), columns[c].symbol): float(base.map[k, c])
-            for c in np.flatnonzero(base.map[k])
-        }
+    def pattern(k: int, own: int) -> dict[tuple[int | str, str], float]:
+        """Coefficients by what they belong to: a place in the parameter's own leg, or a name elsewhere."""
+        found: dict[tuple[int | str, str], float] = {}
+        for c in np.flatnonzero(base.map[k]):
+            step, leg = place.get(columns[c].owner, (0, -1))
+            found[step if leg == own else columns[c].owner, columns[c].symbol] = float(base.map[k, c])
+        return found
 
     out = []
     for found in groups.values():
