@@ -516,3 +516,14 @@ def test_real_robot_unloaded_then_loaded(shared_data) -> None:
     assert 0.0 < change.t - joined < 2.0
     assert change.pickup is not None
     assert change.pickup.mass == pytest.approx(2.805, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_wild_sample_is_not_called_a_body(seed: int) -> None:
+    """It is taken for a change, but the mass that would explain it might as well be none."""
+    model, chunk = log(9500, seed)
+    q = chunk.q.copy()
+    q[0, 8000] += 1.0
+    change = watched(chunk._replace(q=q), model).change
+    assert change is not None
+    assert change.kind == "unknown"
