@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from steelyard.base_parameters import base_parameters
 from steelyard.errors import EstimationError
@@ -60,7 +61,9 @@ def model(tmp_path: Path) -> Model:
     return Model(read_robot(tmp_path / "short.toml"), [Rotor(), Viscous()])
 
 
-def swing(model: Model, size: float, name: str = "run", seconds: float = 12.0) -> tuple[Samples, Array, Array]:
+def swing(
+    model: Model, size: float, name: str = "run", seconds: float = 12.0
+) -> tuple[Samples, Array, NDArray[np.bool_]]:
     """A run of the true robot with exact derivatives, the truth, and where (N,) its loops do not close; its efforts
     there are nonsense."""
     assert model.looped is not None
@@ -76,7 +79,7 @@ def swing(model: Model, size: float, name: str = "run", seconds: float = 12.0) -
         a -= amount * w**2 * np.sin(w * t + phase)
     truth = np.random.default_rng(2).uniform(0.5, 1.5, len(model.layout))
     effort = model.torque(q, v, a, truth)
-    lost = np.isnan(effort).any(axis=0)
+    lost: NDArray[np.bool_] = np.asarray(np.isnan(effort).any(axis=0))
     effort[:, lost] = 1e3
     return Samples.from_arrays(name, model.robot.axis_names, RATE, q, v, a, effort), truth, lost
 
