@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,3 +164,30 @@ def test_regressor_is_zero_where_a_joint_does_not_carry_the_link() -> None:
     for i in range(7):
         for j in set(range(7)) - set(robot.ancestors(i)):
             assert (w[j, model.inertial_index[i]] == 0.0).all()
+
+
+# --- Compiled and cached ----------------------------------------------------------------------------------------------
+
+ROUNDED = """
+import numpy as np
+from steelyard.formats.robots import read_robot
+from steelyard.model import Model
+
+model = Model(read_robot("tx40"))
+q, v, a = np.random.default_rng(0).normal(size=(3, 6, 256))
+print(model.torque(q, v, a, model.layout.nominal).tobytes().hex())
+"""
+
+
+def test_code_from_the_cache_rounds_as_code_just_compiled(tmp_path: Path) -> None:
+    """To the last bit: searches from the same seed would else end elsewhere the second time."""
+
+    def torques() -> str:
+        settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        return subprocess.run(
+            [sys.executable, "-c", ROUNDED], env=settings, capture_output=True, text=True, check=True
+        ).stdout
+
+    fresh = torques()
+    assert any(tmp_path.rglob("*.nbi"))
+    assert fresh == torques()

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from steelyard.kernels.spatial import (
+    INLINED,
     LANES,
     OPTIONS,
     WORKSPACE,
@@ -27,7 +28,7 @@ SCALAR_WORKSPACE = 48
 SCREW, OWN_LINK, CARRIED_LINK, DRIVE = 48, 54, 64, 74
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _newton_euler(here, theta, count, wrench):
     """Force and moment a link needs at its origin: f = m d + Λ mc,  n = I α + ω × I ω + mc × d."""
     xx, xy, xz, yy, yz, zz = theta[0], theta[1], theta[2], theta[3], theta[4], theta[5]
@@ -50,7 +51,7 @@ def _newton_euler(here, theta, count, wrench):
         wrench[5 * LANES + b] = xz * a0 + yz * a1 + zz * a2 + t2 + c2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _handed_down(here, wrench, screw, count, below, tau):
     """The joint's torque s·n + l·f, and the link's wrench added to its parent's: f_p += R f, n_p += R n + p × R f."""
     s0, s1, s2, l0, l1, l2 = screw[0], screw[1], screw[2], screw[3], screw[4], screw[5]
@@ -71,7 +72,7 @@ def _handed_down(here, wrench, screw, count, below, tau):
         below[5 * LANES + b] += n2 + c2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _torque(parent, screw, gravity, theta, v, a, start, count, motion, wrench, tau):
     """Inverse dynamics of one set of lanes whose placements stand in `motion` already."""
     n = parent.shape[0]

@@ -18,6 +18,7 @@ from numba import njit
 
 from steelyard.kernels.regressor import carried
 from steelyard.kernels.spatial import (
+    INLINED,
     LANES,
     OPTIONS,
     WORKSPACE,
@@ -44,7 +45,7 @@ def _centripetal(l0, l1, l2, w0, w1, w2, c0, c1, c2):
     return l0 * wc + c0 * lw - lc * w0, l1 * wc + c1 * lw - lc * w1, l2 * wc + c2 * lw - lc * w2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _moved_back(here, axis, weight, count, link_bar):
     """Adds to the adjoints of ω, α and d of a link what the body `weight` (10 · LANES) for one joint's screw gives."""
     for b in range(count):
@@ -77,7 +78,7 @@ def _moved_back(here, axis, weight, count, link_bar):
         link_bar[8 * LANES + b] += a2 + m * l2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _screw_back(here, weight, count, axis_bar):
     """Adds to the adjoint of a joint's screw the moment and force of the body `weight` that moves with the link."""
     for b in range(count):
@@ -103,7 +104,7 @@ def _screw_back(here, weight, count, axis_bar):
         axis_bar[5 * LANES + b] += m * d2 + e2 + f2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _handed_back(here, screw, axis, axis_bar, count, up_bar, position_bar):
     """The adjoint of a joint's screw handed from a link to its parent, and its part of φ's slope in the link's own q.
 
@@ -134,7 +135,7 @@ def _handed_back(here, screw, axis, axis_bar, count, up_bar, position_bar):
         up_bar[5 * LANES + b] += e2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _velocities_back(up, here, screw, v, link_bar, count, up_bar, position_bar, velocity_bar, acceleration_bar):
     """`spatial.velocities` of one link backwards: adjoints of its ω, α, d to its parent's and to its q, v and a.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from steelyard.kernels.spatial import (
+    INLINED,
     LANES,
     OPTIONS,
     WORKSPACE,
@@ -21,7 +22,7 @@ from steelyard.kernels.spatial import (
 _BODY_ROWS = 27
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _wrench(here, count, body):
     """What one unit of each inertial parameter costs in force and moment at the link's origin (Newton–Euler).
 
@@ -49,7 +50,7 @@ def _wrench(here, count, body):
         body[24 * LANES + b], body[25 * LANES + b], body[26 * LANES + b] = xz - v, yz + u, -xx - yy
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _project(here, body, axis, count, ten):
     """Ten columns of one joint's row: s·moment + l·force for the joint's screw (s, l) seen from the link's frame."""
     for b in range(count):
@@ -70,7 +71,7 @@ def _project(here, body, axis, count, ten):
         ten[9 * LANES + b] = l0 * d0 + l1 * d1 + l2 * d2
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def carried(here, before, count, after):
     """A joint's screw carried from a link's parent frame into its own: s' = Rᵀs, l' = Rᵀ(l + s × p)."""
     for b in range(count):
@@ -118,7 +119,7 @@ def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
                 j = parent[j]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _set_out(screw, share, count, after):
     """The motion of a link on the base for a unit of an axis."""
     for part in range(6):
@@ -127,7 +128,7 @@ def _set_out(screw, share, count, after):
             after[part * LANES + b] = s * share[b]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _led(here, before, screw, share, count, after):
     """The motion of a link for a unit of an axis: its parent's carried along, and its own joint's screw times G."""
     carried(here, before, count, after)

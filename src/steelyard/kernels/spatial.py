@@ -16,6 +16,10 @@ from steelyard.kernels.trigonometry import sine_cosine
 
 MATH: set[str] = {"reassoc", "contract", "arcp", "nsz", "afn"}
 OPTIONS: dict[str, Any] = {"cache": True, "fastmath": MATH, "nogil": True, "error_model": "numpy"}
+# For functions that other kernels call. Left to LLVM, a call goes to another copy of the function in the process that
+# compiles it than in those that load it from the cache; fastmath rounds the two differently, and a search from the same
+# seed would end elsewhere.
+INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True}
 
 # A compile-time constant, so that LLVM knows the distance between any two rows of the workspace and can prove
 # that they do not overlap.
@@ -59,7 +63,7 @@ def vector(motion, k):
     return motion[k], motion[k + LANES], motion[k + 2 * LANES]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def placements(placement, q, start, count, motion):
     """[R | p](q) of every joint: P₀ + sin q · P₁ + (1 − cos q) · P₂ + q · P₃.
 
@@ -86,7 +90,7 @@ def placements(placement, q, start, count, motion):
                         entry[b] = c0 + c3 * position[b]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _moved(up, here, screw, v, a, count):
     """One link's ω, α and d from its parent's; see `velocities`."""
     s0, s1, s2, l0, l1, l2 = screw[0], screw[1], screw[2], screw[3], screw[4], screw[5]
@@ -117,7 +121,7 @@ def _moved(up, here, screw, v, a, count):
         here[20 * LANES + b] = d2 + g2 + l2 * qdd
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def velocities(parent, screw, gravity, v, a, start, count, motion):
     """ω, α and the conventional acceleration d of the origin of every link, in its own frame.
 

@@ -21,7 +21,7 @@ _C4, _C5, _C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.1359
 
 
 # No `reassoc` here: adding the three parts of π/2 up first is exactly what the reduction must avoid.
-@njit(cache=True, fastmath={"contract", "nsz"}, nogil=True, error_model="numpy")
+@njit(cache=True, fastmath={"contract", "nsz"}, nogil=True, error_model="numpy", forceinline=True)
 def sine_cosine(x, sine, cosine):
     """sin and cos of x (m,) [rad] into the first m entries of `sine` and `cosine`; NaN gives NaN."""
     largest = 0.0
