@@ -10,11 +10,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, final
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import get_lapack_funcs
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.errors import EstimationError, ModelError, choices
+from steelyard.limit_proofs import MotionLimits
+from steelyard.model import Model
 from steelyard.parameters import Array
+
+_factorised, _inverted = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
+# States over which the effect of a parameter is averaged.
+_STATES = 2000
 
 
 class Score(NamedTuple):
@@ -54,11 +60,12 @@ class DOptimal:
         chosen = _indices(base, self.parameters)
 
         def score(f: Array) -> Score:
-            c = covariance(f)
-            if c is None:
+            found = _inverse(f)
+            if found is None:
                 return _singular(f)
+            c, log_det = found
             if not self.parameters:
-                value = -0.5 * float(np.linalg.slogdet(f)[1]) / len(f)
+                value = -0.5 * log_det / len(f)
                 return Score(value, value, -0.5 / len(f) * c)
             part = c[:, chosen]
             sign, size = np.linalg.slogdet(part[chosen])
@@ -173,18 +180,58 @@ class DeviationTargets:
 CRITERIA: dict[str, type[Criterion]] = {c.name: c for c in (DOptimal, ConditionNumber, DeviationTargets)}
 
 
+def deviation_scale(
+    model: Model,
+    base: BaseParameters,
+    limits: MotionLimits,
+    effort: Array,
+    theta: Array | None = None,
+    share: float = 0.05,
+) -> Array:
+    """What the σ of every base parameter is to be compared with, (b,) in its own unit: a scale for relative σ.
+
+        scale_k = max(|value_k|, floor_k),   floor_k = share · min_j  effort_j / rms(W_jk)
+
+    A value of zero, or one that hardly matters, has no relative σ worth asking for. The floor is the value that makes
+    `share` of the effort of the joint that it shows in most; rms over states drawn from all of the limits, so that it
+    does not depend on any motion. effort (n,) is the root mean square of the joints' efforts in earlier logs
+    (`Known.effort`); values are those of θ (C,), none without it.
+    """
+    u = np.random.default_rng(0).uniform(-1.0, 1.0, (3, model.robot.dof, _STATES))
+    middle, half = 0.5 * (limits.lower + limits.upper), 0.5 * (limits.upper - limits.lower)
+    # a rate without a limit counts as half of the range a second
+    rates = (np.where(np.isfinite(x), x, half) for x in (limits.velocity, limits.acceleration))
+    q, v, a = (x[:, None] * part for x, part in zip((half, *rates), u, strict=True))
+    size = np.sqrt(np.mean(model.regressor(middle[:, None] + q, v, a)[:, list(base.kept)] ** 2, axis=2))
+    with np.errstate(divide="ignore"):
+        floor = share * np.min(np.where(size > 0.0, effort[:, None] / size, np.inf), axis=0)
+    return floor if theta is None else np.maximum(floor, np.abs(base.map @ theta))
+
+
 def covariance(f: Array) -> Array | None:
-    """C = F⁻¹ by a Cholesky factorisation of F with unit diagonal; None where F is singular to rounding."""
+    """C = F⁻¹; None where F is singular to rounding."""
+    found = _inverse(f)
+    return None if found is None else found[0]
+
+
+def _inverse(f: Array) -> tuple[Array, float] | None:
+    """F⁻¹ and log det F by a Cholesky factorisation of F with unit diagonal.
+
+    LAPACK is called directly: what SciPy puts around it takes longer than the work.
+    """
     scale = _scale(f)
     if scale is None:
         return None
-    try:
-        factor = cho_factor(f * np.outer(scale, scale))
-    except (LinAlgError, ValueError):
+    # the transpose of a symmetric matrix is laid out as LAPACK wants it
+    factor, failed = _factorised((f * np.outer(scale, scale)).T, overwrite_a=True, clean=False)
+    diagonal = np.diagonal(factor)
+    if failed or diagonal.min() ** 2 <= len(f) * np.finfo(float).eps:
         return None
-    if np.diagonal(factor[0]).min() ** 2 <= len(f) * np.finfo(float).eps:
-        return None
-    return cho_solve(factor, np.eye(len(f))) * np.outer(scale, scale)
+    log_det = 2.0 * float(np.sum(np.log(diagonal / scale)))
+    inverse, _ = _inverted(factor, overwrite_c=True)
+    upper = np.triu(inverse)
+    upper += np.triu(upper, 1).T
+    return upper * np.outer(scale, scale), log_det
 
 
 def _scale(f: Array) -> Array | None:

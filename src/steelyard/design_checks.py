@@ -1,4 +1,4 @@
-"""Can a motion be designed at all: limits that leave no room, too short a time, torques that cannot hold the robot."""
+"""Can a motion be designed at all: limits that leave no room, too short a time, no posture to hold or clear."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.clearance import Clearance
 from steelyard.errors import DataError
 from steelyard.limit_proofs import MotionLimits
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.planning import REACH
 from steelyard.problem import REST_SPEED, STILL
+from steelyard.robot import Robot
 
-# Postures tried for one in which the motors can hold the robot.
+# Postures tried for one in which the motors can hold the robot and nothing touches.
 _POSTURES = 2000
 
 
@@ -58,24 +61,101 @@ def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: f
         )
 
 
+def check_posture(clearance: Clearance | None, limits: MotionLimits, q: Array, name: str, robot: Robot) -> None:
+    """An error where a posture q (n,), called `name`, is outside the positions allowed or too near to something."""
+    if np.shape(q) != (robot.dof,) or not np.all(np.isfinite(q)):
+        raise DataError(f"{name} must be {robot.dof} finite numbers, for {', '.join(robot.axis_names)}, not {q!r}.")
+    for i, joint in enumerate(robot.axes):
+        unit = "m" if joint.is_prismatic else "rad"
+        for side, bound, beyond in (
+            ("below the lower", limits.lower[i], limits.lower[i] - q[i]),
+            ("above the upper", limits.upper[i], q[i] - limits.upper[i]),
+        ):
+            if beyond > 0.0:
+                raise DataError(
+                    f"{name} has {joint.name} at {q[i]:.6g} {unit}, {beyond:.4g} {unit} {side} limit of {bound:.6g} "
+                    f"{unit}. Move it inside, or widen the limit."
+                )
+    if clearance is None or not len(clearance):
+        return
+    distance = clearance.distances(np.asarray(q, float)[:, None])[:, 0]
+    k = int(np.argmin(distance))
+    if distance[k] < clearance.margin:
+        raise DataError(f"{name}: {_too_near(clearance, k, float(distance[k]))} Choose another posture.")
+
+
+def _too_near(clearance: Clearance, pair: int, distance: float) -> str:
+    apart = f"overlap by {-distance:.4g} m" if distance < 0.0 else f"are {distance:.4g} m apart"
+    return (
+        f"{clearance.names[pair]} {apart}, {clearance.margin - distance:.4g} m short of the margin of "
+        f"{clearance.margin:.4g} m."
+    )
+
+
 def holding_posture(
-    model: Model, limits: MotionLimits, theta: Array | None, loads: Sequence[str], usable: float, seed: int
+    model: Model,
+    limits: MotionLimits,
+    theta: Array | None,
+    loads: Sequence[str],
+    usable: float,
+    seed: int,
+    clearance: Clearance | None = None,
+    spare: float = 0.0,
 ) -> Array:
     """A posture (n,) within the limits at which creeping either way takes the least share of the torque limits.
 
-    An error where that is more than the `usable` share. Without limits on torque it is the middle of the ranges.
+    With a clearance it is also one that leaves room, more than the margin and `spare` [m]: the larger counts of the
+    share of the torques and of what is missing to `REACH`. An error where no posture will do. Without either it is
+    the middle of the ranges.
     """
     middle = 0.5 * (limits.lower + limits.upper)
-    if not np.isfinite(limits.torque).any():
+    limited = bool(np.isfinite(limits.torque).any())
+    if not limited and (clearance is None or not len(clearance)):
         return middle
-    assert theta is not None
-    for i, joint in enumerate(model.robot.axes):
-        if limits.torque[i] <= 0.0:
-            raise DataError(f"Torque limit of {joint.name}: {limits.torque[i]:.4g} must be positive.")
     # nearer to the middle than to the ends: a start needs room on both sides
     spread = np.random.default_rng(seed).uniform(-0.9, 0.9, (len(middle), _POSTURES))
     spread[:, 0] = 0.0
     q = middle[:, None] + 0.5 * (limits.upper - limits.lower)[:, None] * spread
+    used = np.zeros(_POSTURES)
+    if limited:
+        assert theta is not None
+        used = _creeping(model, limits, theta, loads, usable, q)
+    if clearance is not None and len(clearance):
+        used = np.maximum(used, 1.0 - _room(clearance, spare, q) / REACH)
+        if used.min() >= 1.0:
+            raise DataError(
+                f"None of {_POSTURES} postures within the limits is clear of everything and can also be held by the "
+                "motors. Raise the torque limits, widen the ranges, or make the margin smaller."
+            )
+    return q[:, int(np.argmin(used))]
+
+
+def _room(clearance: Clearance, spare: float, q: Array) -> Array:
+    """What the nearest pair has left beyond the margin and `spare` at postures q (n, N), (N,) [m]."""
+    distance = clearance.distances(q)
+    room = distance - clearance.margin - spare
+    if room.min(axis=0).max() <= 0.0:
+        # the pair that is worst off at its own best posture; where each alone would do, that of the best posture
+        best = int(np.argmax(room.min(axis=0)))
+        k = int(np.argmin(room[:, best]))
+        if room.max(axis=1).min() <= 0.0:
+            k = int(np.argmin(room.max(axis=1)))
+            best = int(np.argmax(room[k]))
+        short = clearance.margin + spare - float(distance[k, best])
+        raise DataError(
+            f"None of {_POSTURES} postures within the limits is clear. At the clearest, {clearance.names[k]} are "
+            f"{distance[k, best]:.4g} m apart (negative: they overlap), {short:.4g} m less than the margin of "
+            f"{clearance.margin:.4g} m and the {spare:.4g} m a design keeps beyond it. Widen the ranges, correct the "
+            "shapes, or ignore the pair where it may touch."
+        )
+    return room.min(axis=0)
+
+
+def _creeping(model: Model, limits: MotionLimits, theta: Array, loads: Sequence[str], usable: float, q: Array) -> Array:
+    """The share (N,) of what is usable of the torque limits that creeping either way takes at postures q (n, N)."""
+    for i, joint in enumerate(model.robot.axes):
+        if limits.torque[i] <= 0.0:
+            raise DataError(f"Torque limit of {joint.name}: {limits.torque[i]:.4g} must be positive.")
     need = np.zeros_like(q)
     for load in loads:
         for way in (-1.0, 1.0):
@@ -96,4 +176,4 @@ def holding_posture(
             f"{need[j, k] - usable * limits.torque[j]:.4g} {unit} too much. Raise the limit, widen the ranges, or "
             "check the nominal values."
         )
-    return q[:, best]
+    return share.max(axis=0) / usable

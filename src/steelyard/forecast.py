@@ -9,9 +9,11 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from steelyard.already_known import Known, known
 from steelyard.base_parameters import BaseParameters, base_parameters, independent_columns
 from steelyard.errors import DataError
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, spread
+from steelyard.identification import Identification
 from steelyard.information import Information, stacked, triangular
 from steelyard.model import Model
 from steelyard.observe import observe
@@ -48,6 +50,17 @@ class Forecast:
         """σ as a share of the nominal value (b,); infinite where that is zero."""
         with np.errstate(divide="ignore"):
             return self.std / np.abs(self.value)
+
+    def worst(self, scale: Array, parameters: Sequence[str] = ()) -> tuple[str, float]:
+        """The parameter with the largest σ / scale (b,) and that ratio: of those named, or of all; infinite if unseen.
+
+        `criteria.deviation_scale` gives a scale for parameters whose values are zero or hardly matter too.
+        """
+        names = self.base.names
+        chosen = [names.index(name) for name in parameters] or list(range(len(names)))
+        ratio = np.nan_to_num(self.std[chosen] / scale[chosen], nan=np.inf)
+        k = int(np.argmax(ratio))
+        return names[chosen[k]], float(ratio[k])
 
     @property
     def geometric_mean(self) -> float:
@@ -124,19 +137,25 @@ def checked_noise(noise: Array | float | Sequence[float], dof: int) -> Array:
 def forecast(
     problem: Problem,
     noise: Array | float | Sequence[float],
-    given: Information | None = None,
+    given: Known | Information | Identification | None = None,
     base: BaseParameters | None = None,
 ) -> Forecast:
     """σ of every base parameter from planned runs (`planned`), with the filters and row mask of the problem.
 
-    `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way (`row_noise`).
-    `given` is what earlier logs already tell about the same model; its rows count with the same σ_j.
+    `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way (`row_noise`,
+    `Known.noise`). `given` is what earlier work already tells about the same model; observed rows count with the same
+    σ_j, what is `Known` as it is.
     """
     base = base_parameters(problem.model) if base is None else base
     sigma = checked_noise(noise, problem.model.robot.dof)
-    rows = [observe(problem)] + ([] if given is None else [given])
-    r = triangular(np.concatenate([stacked(info, base.kept, 1.0 / sigma)[:, :-1] for info in rows]))
-    return forecast_of(r, base, sigma, problem.model.layout.nominal)
+    roots = [] if given is None else [known(given, base, sigma).root]
+    roots.append(stacked(observe(problem), base.kept, 1.0 / sigma)[:, :-1])
+    return forecast_of(triangular(np.concatenate(roots)), base, sigma, problem.model.layout.nominal)
+
+
+def so_far(given: Known, theta: Array | None = None) -> Forecast:
+    """The same before anything more is run: σ of what is known already; θ (C,) are nominal values."""
+    return forecast_of(given.root, given.base, given.noise, theta)
 
 
 def forecast_of(r: Array, base: BaseParameters, noise: Array, theta: Array | None) -> Forecast:

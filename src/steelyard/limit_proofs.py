@@ -8,7 +8,7 @@ limits it was made for, is more than a hundredth too large.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import singledispatch
 from itertools import pairwise
 
@@ -16,15 +16,17 @@ import numpy as np
 
 from steelyard.bspline import BSpline
 from steelyard.errors import DataError, choices
+from steelyard.motion_limits import MotionLimits
 from steelyard.parameters import Array
-from steelyard.robot import Robot
 from steelyard.trajectory import Chain, Fourier, Quintic, Trajectory, TrapezoidalAcceleration
 
 # Grid points a shortest period: an unseen peak is at most 1 / cos(π / this) of the largest value on the grid.
 PROOF_POINTS = 128
 # The quintic step b(s) = 10 s³ − 15 s⁴ + 6 s⁵ and its derivatives of order 1 to 5: largest absolute values on [0, 1].
-_STEP = (1.0, 1.875, 10.0 / np.sqrt(3.0), 60.0, 360.0, 720.0)
+STEP_PEAKS = (1.0, 1.875, 10.0 / np.sqrt(3.0), 60.0, 360.0, 720.0)
 _QUANTITIES = ("position", "velocity", "acceleration", "jerk")
+# Quantities whose limit is a least value.
+_LEAST = ("lower position", "clearance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,64 +43,12 @@ class MotionBounds:
     jerk: Array
 
 
-@dataclass(frozen=True, eq=False)
-class MotionLimits:
-    """What a motion may use, each (n,): positions [rad | m], their rates [/s, /s², /s³], torques [N·m | N].
-
-    Infinity leaves a quantity free. `torque` bounds the torque of the nominal model.
-    """
-
-    lower: Array
-    upper: Array
-    velocity: Array
-    acceleration: Array
-    jerk: Array = field(default_factory=lambda: np.array(np.inf))
-    torque: Array = field(default_factory=lambda: np.array(np.inf))
-
-    def __post_init__(self) -> None:
-        size = max(np.size(getattr(self, name)) for name in self.__dataclass_fields__)
-        for name in self.__dataclass_fields__:
-            given = np.asarray(getattr(self, name), float)
-            if given.shape not in ((), (1,), (size,)) or np.any(np.isnan(given)):
-                raise DataError(f"The limits of {name} must be one number, or one for each of {size} joints: {given}.")
-            values = np.array(np.broadcast_to(given, size))
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-
-    @staticmethod
-    def of(
-        robot: Robot,
-        acceleration: Array | float,
-        jerk: Array | float = np.inf,
-        *,
-        share: float = 0.95,
-        torque_share: float = 0.9,
-    ) -> MotionLimits:
-        """A `share` of the robot file's ranges and speeds and `torque_share` of its efforts: the rest is a margin.
-
-        Robot files give no accelerations: state them [rad/s² | m/s²]. A joint without a range gets ±π rad or ±1 m.
-        """
-        if not (0.0 < share <= 1.0 and 0.0 < torque_share <= 1.0):
-            raise DataError(f"Shares of the limits lie above 0 and up to 1, not {share} and {torque_share}.")
-        reach = np.array([1.0 if joint.is_prismatic else np.pi for joint in robot.axes])
-        lower = np.array([joint.limits.lower for joint in robot.axes])
-        upper = np.array([joint.limits.upper for joint in robot.axes])
-        lower = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * reach, -reach))
-        upper = np.where(np.isfinite(upper), upper, lower + 2 * reach)
-        middle, half = 0.5 * (lower + upper), 0.5 * share * (upper - lower)
-        return MotionLimits(
-            middle - half,
-            middle + half,
-            share * np.array([joint.limits.velocity for joint in robot.axes]),
-            np.broadcast_to(np.asarray(acceleration, float), robot.dof),
-            np.broadcast_to(np.asarray(jerk, float), robot.dof),
-            torque_share * np.array([joint.limits.effort for joint in robot.axes]),
-        )
-
-
 @dataclass(frozen=True)
 class Reached:
-    """How much of a limit a motion uses. `proven`: for all t; else at `samples` instants."""
+    """How much of a limit a motion uses. `proven`: for all t; else at `samples` instants.
+
+    Of a clearance `joint` is the pair that keeps it, and the limit is the least distance allowed.
+    """
 
     joint: str
     quantity: str
@@ -109,12 +59,14 @@ class Reached:
 
     @property
     def share(self) -> float:
+        if self.quantity == "clearance":
+            return self.limit / self.value if self.value > 0.0 else np.inf
         return abs(self.value) / abs(self.limit) if self.limit else np.inf
 
     @property
     def beyond(self) -> float:
         """By how much the limit is passed; negative where it holds."""
-        return self.limit - self.value if self.quantity == "lower position" else self.value - self.limit
+        return self.limit - self.value if self.quantity in _LEAST else self.value - self.limit
 
 
 def reached(trajectory: Trajectory, limits: MotionLimits, joints: tuple[str, ...]) -> tuple[Reached, ...]:
@@ -145,7 +97,7 @@ def proven_bounds(trajectory: Trajectory) -> MotionBounds:
 @proven_bounds.register
 def _(trajectory: Quintic) -> MotionBounds:
     step, span = np.abs(np.diff(trajectory.points, axis=1)), np.diff(trajectory.times)
-    speed, acceleration, jerk = (np.max(_STEP[k] * step / span**k, axis=1) for k in (1, 2, 3))
+    speed, acceleration, jerk = (np.max(STEP_PEAKS[k] * step / span**k, axis=1) for k in (1, 2, 3))
     return MotionBounds(trajectory.points.min(axis=1), trajectory.points.max(axis=1), speed, acceleration, jerk)
 
 
@@ -216,7 +168,7 @@ def _windowed(trajectory: Fourier) -> MotionBounds:
     pulsation = 2 * np.pi * trajectory.frequency_hz * np.arange(1, harmonics + 1)
     amplitude = np.hypot(trajectory.sine, trajectory.cosine)
     size = np.stack([(amplitude * pulsation ** (m - 1)).sum(axis=1) for m in range(6)])
-    window = np.array([_STEP[i] / blend**i for i in range(6)])
+    window = np.array([STEP_PEAKS[i] / blend**i for i in range(6)])
     fastest = 1.0 / (trajectory.frequency_hz * harmonics)
     edges = np.unique(np.array([0.0, blend, duration - blend, duration]))
     found: list[tuple[Array, ...]] = []

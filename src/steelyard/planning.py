@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.base_parameters import BaseParameters
+from steelyard.clearance import Clearance
 from steelyard.criteria import Score
 from steelyard.families import Family
 from steelyard.forecast import sample_times
@@ -20,6 +21,11 @@ from steelyard.limit_proofs import MotionLimits
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.terms import Motion
+
+# Room [m] from which on a pair of `Clearance` costs nothing.
+REACH = 0.1
+# Distances are looked at as often as this [Hz] though rows may be few: what is thin must not slip between two looks.
+CLEAR_RATE_HZ = 50.0
 
 
 class _Rows(NamedTuple):
@@ -36,7 +42,7 @@ class _Rows(NamedTuple):
 class Memory(NamedTuple):
     """Arrays of one run that are used again at every step, as fresh ones cost more than the work.
 
-    tile and weights (E, N): entries of W and what φ weighs them by; equations: W_j / σ_j of every joint in its own base
+    tile and weights (E, N): entries of W and what φ weighs them by; equations: W_j of every joint in its own base
     columns, (c_j, N); back (3, n, N): gradients in q, v and a.
     """
 
@@ -93,16 +99,15 @@ class RunInformation:
                 np.take(memory.tile, rows.places, axis=0, out=w, mode="clip")
             else:
                 np.matmul(rows.mix, memory.tile[rows.places], out=w)
-            w /= sigma
-            f[rows.square] += w @ w.T
+            f[rows.square] += (w @ w.T) / sigma**2
         return f
 
     def weigh(self, slope: Array, memory: Memory) -> None:
-        """Weights u with d objective = Σ u · dW for slope G = ∂objective/∂F: rows 2 G w / σ_j²."""
+        """Adds weights u with d objective = Σ u · dW for slope G = ∂objective/∂F: rows 2 G w / σ_j²."""
         for rows, w, sigma in zip(self.rows, memory.equations, self.noise, strict=True):
-            u = (2.0 / sigma * slope[rows.square]) @ w
-            # the rows of two joints have no place in common; places of no base column stay zero
-            memory.weights[rows.places] = u if rows.mix is None else rows.mix.T @ u
+            u = (2.0 / sigma**2 * slope[rows.square]) @ w
+            # the rows of two joints have no place in common
+            memory.weights[rows.places] += u if rows.mix is None else rows.mix.T @ u
 
 
 @final
@@ -111,6 +116,7 @@ class Plan:
     """Several runs of one family, x (runs · n · K,) in halves of each joint's range about its middle.
 
     given (b, b) is the information there is already; torque (n,) bounds the nominal model's, infinite where free.
+    clearance is what must stay apart, by `spare` [m] more than its margin.
     """
 
     model: Model
@@ -124,6 +130,8 @@ class Plan:
     score: Callable[[Array], Score]
     theta: Array | None = None
     given: Array | None = None
+    clearance: Clearance | None = None
+    spare: float = 0.0
 
     @cached_property
     def runs(self) -> tuple[RunInformation, ...]:
@@ -215,9 +223,37 @@ class Plan:
         limit = self.limits.torque[:, None]
         return max((float(np.max(np.abs(tau) / limit)) for tau in self.torques(x)), default=0.0)
 
+    @cached_property
+    def _positions(self) -> Array:
+        """The part of the basis that gives positions (K, M) when distances are looked at."""
+        times = sample_times(self.duration, max(self.rate_hz, CLEAR_RATE_HZ))
+        return self.family.basis(self.duration, times)[0]
+
+    def _rooms(self, x: Array) -> list[tuple[Array, Array]]:
+        """For every run postures (n, M) and what every pair has left of its distance there, (P, M) [m].
+
+        None where all is free.
+        """
+        if self.clearance is None or not len(self.clearance):
+            return []
+        least = self.clearance.margin + self.spare
+        postures = [own @ self._positions for own in self.numbers(x)]
+        return [(q, self.clearance.distances(q) - least) for q in postures]
+
+    def room(self, x: Array) -> float:
+        """The least that any pair has left [m], `REACH` where it is more."""
+        return min((REACH, *(float(room.min()) for _, room in self._rooms(x))))
+
     def objective(self, x: Array, mu: float) -> Slope:
-        """Criterion − μ Σ mean log(1 − (τ/limit)²), and its gradient: one pass forward and one back for each run."""
+        """Criterion − μ Σ mean log(1 − (τ/limit)²) + μ Σ mean b(room), and its gradient.
+
+        The first sum is over joints, the second over pairs that must stay apart, with b of `barrier`. One pass forward
+        and one back for each run.
+        """
         motions = self.motions(x)
+        rooms = self._rooms(x)
+        if any(room.min() <= 0.0 for _, room in rooms):
+            return Slope(np.inf, np.zeros_like(x))
         score = self.score(self.information_of(motions))
         torques = [rows @ memory.tile for rows, memory in zip(self._torque_rows, self._memories, strict=False)]
         used = [tau / self.limits.torque[:, None] for tau in torques]
@@ -225,15 +261,29 @@ class Plan:
             return Slope(np.inf, np.zeros_like(x))
         value, parts = score.objective, []
         for k, (run, motion, memory) in enumerate(zip(self.runs, motions, self._memories, strict=True)):
-            weights = memory.weights
-            weights[:] = 0.0
-            run.weigh(score.slope, memory)
             if used:
                 room = 1.0 - used[k] ** 2
                 value -= mu * float(np.mean(np.log(room), axis=1).sum())
                 push = 2.0 * mu / room.shape[1] * used[k] / room / self.limits.torque[:, None]
-                # the tile has done its service
-                weights += np.matmul(self._torque_rows[k].T, push, out=memory.tile)
-            back = run.gradient.back(motion, weights, memory.back)
-            parts.append(self._half[:, None] * sum(g @ part.T for g, part in zip(back, self.basis, strict=True)))
+                np.matmul(self._torque_rows[k].T, push, out=memory.weights)
+            else:
+                memory.weights[:] = 0.0
+            run.weigh(score.slope, memory)
+            back = run.gradient.back(motion, memory.weights, memory.back)
+            slope = sum(g @ part.T for g, part in zip(back, self.basis, strict=True))
+            if rooms and self.clearance is not None:
+                q, left = rooms[k]
+                height, push = barrier(left)
+                value += mu * float(np.mean(height, axis=1).sum())
+                slope = slope + self.clearance.back(q, mu / q.shape[1] * push) @ self._positions.T
+            parts.append(self._half[:, None] * slope)
         return Slope(value, np.concatenate([part.ravel() for part in parts]))
+
+
+def barrier(room: Array) -> tuple[Array, Array]:
+    """b(z) = (z − 1) − (z − 1)²/2 − log z  of z = room / `REACH` below 1, zero above, and its slope in the room.
+
+    It goes to infinity as a logarithm does, and ends with its first two derivatives zero: what is far costs nothing.
+    """
+    short = np.minimum(room / REACH, 1.0) - 1.0
+    return short - 0.5 * short**2 - np.log1p(short), -(short**2) / (1.0 + short) / REACH

@@ -9,7 +9,7 @@ compensation; they are effects beside the rigid-body model, to be stated as term
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -31,16 +31,43 @@ LOOPS = ("connect", "weld", "joint")  # kinds of equality constraints that are r
 
 def read_mjcf(path: Path) -> Robot:
     """The robot in an MJCF file; includes and meshes are found beside it, as MuJoCo finds them."""
-    mujoco = _mujoco()
-    try:
-        with _quiet(mujoco):
-            model = mujoco.MjModel.from_xml_path(str(path))
-    except (ValueError, mujoco.FatalError) as problem:
-        raise RobotError(f"MuJoCo cannot compile '{path}': {problem}") from problem
+    return _read(*compiled(path), path)
+
+
+def read_mjcf_text(text: str, path: Path, *, fused: bool = True) -> Robot:
+    """The robot in the text of an MJCF file without includes, as if it lay at `path`: meshes are found beside that.
+
+    With `fused` false, bodies that <compiler fusestatic> would merge into others are read as bodies of their own.
+    """
+
+    def compile_text(mujoco: ModuleType) -> Any:
+        spec = mujoco.MjSpec.from_string(text)
+        spec.modelfiledir = str(path.parent.resolve())
+        spec.compiler.fusestatic = fused and spec.compiler.fusestatic
+        return spec.compile()
+
+    return _read(*_compiled(compile_text, path), path)
+
+
+def _read(mujoco: ModuleType, model: Any, path: Path) -> Robot:
     try:
         return _robot(mujoco, model, path.stem)
     except RobotError as problem:
         raise RobotError(f"{path}: {problem}") from problem
+
+
+def compiled(path: Path) -> tuple[ModuleType, Any]:
+    """MuJoCo, and its model of a file."""
+    return _compiled(lambda mujoco: mujoco.MjModel.from_xml_path(str(path)), path)
+
+
+def _compiled(make: Callable[[ModuleType], Any], path: Path) -> tuple[ModuleType, Any]:
+    mujoco = _mujoco()
+    try:
+        with _quiet(mujoco):
+            return mujoco, make(mujoco)
+    except (ValueError, mujoco.FatalError) as problem:
+        raise RobotError(f"MuJoCo cannot compile '{path}': {problem}") from problem
 
 
 def _mujoco() -> ModuleType:
@@ -65,21 +92,21 @@ def _quiet(mujoco: ModuleType) -> Iterator[None]:
 def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
     _refuse_constraints(mujoco, model)
     name = model.names[: model.names.index(b"\0")].decode("utf-8", "replace") or fallback_name
-    body_names = [_name(mujoco, model, "BODY", b) for b in range(model.nbody)]
-    unique("body", body_names)
-    bodies: dict[str, Array | None] = {body_names[0]: None}
+    names = body_names(mujoco, model)
+    unique("body", names)
+    bodies: dict[str, Array | None] = {names[0]: None}
     connections: list[Connection] = []
     for b in range(1, model.nbody):
-        chain = _connections(mujoco, model, b, body_names)
+        chain = _connections(mujoco, model, b, names)
         # A body with several joints: every joint but the last moves a massless link in the same frame.
         bodies.update((c.child, np.zeros(10)) for c in chain)
-        bodies[body_names[b]] = _inertia(model, b)
+        bodies[names[b]] = _inertia(model, b)
         connections.extend(chain)
     tree = assemble(name, bodies, connections)
     off = _off(mujoco, model, "GRAVITY")
     gravity = np.zeros(3) if off else np.array(model.opt.gravity, float)
     slack = _off(mujoco, model, "SPRING")
-    frames = _Frames(mujoco, model, body_names)
+    frames = Frames(mujoco, model)
     springs = () if slack else (*_joint_springs(mujoco, model), *_tendon_springs(mujoco, model, frames))
     loops = tuple(_loops(mujoco, model, frames))
     robot = Robot(
@@ -97,7 +124,11 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
     return robot
 
 
-def _kind(mujoco: ModuleType, family: str, number: int) -> str:
+def body_names(mujoco: ModuleType, model: Any) -> list[str]:
+    return [name_of(mujoco, model, "BODY", b) for b in range(model.nbody)]
+
+
+def kind_of(mujoco: ModuleType, family: str, number: int) -> str:
     """Name of a constant of MuJoCo as the file writes it: ("Joint", 3) → "hinge"."""
     return str(getattr(mujoco, f"mjt{family}")(int(number)).name).partition("_")[2].lower()
 
@@ -115,13 +146,13 @@ def _active(mujoco: ModuleType, model: Any) -> list[int]:
 
 
 def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
-    others = {kind for e in _active(mujoco, model) if (kind := _kind(mujoco, "Eq", model.eq_type[e])) not in LOOPS}
+    others = {kind for e in _active(mujoco, model) if (kind := kind_of(mujoco, "Eq", model.eq_type[e])) not in LOOPS}
     if others:
         raise RobotError(
             f"The model has equality constraints of kind {', '.join(sorted(others))}, which are not supported: only "
             f"{', '.join(LOOPS)}. Remove them, and make the joints fixed that depend on others."
         )
-    tendons = [_name(mujoco, model, "TENDON", k) for k in range(model.ntendon) if not _is_spring(mujoco, model, k)]
+    tendons = [name_of(mujoco, model, "TENDON", k) for k in range(model.ntendon) if not _is_spring(mujoco, model, k)]
     if tendons:
         raise RobotError(
             f"The model has tendons ({', '.join(tendons)}) that are not supported: only a <spatial> tendon between two "
@@ -149,7 +180,7 @@ def _is_linear(model: Any, what: str, k: int) -> bool:
 def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str, float]]:
     """Springs of the joints that have a stiffness: the spring, and the symbol and value of its column."""
     for k, stiffness in enumerate(model.jnt_stiffness):
-        name, kind = _name(mujoco, model, "JOINT", k), _kind(mujoco, "Joint", model.jnt_type[k])
+        name, kind = name_of(mujoco, model, "JOINT", k), kind_of(mujoco, "Joint", model.jnt_type[k])
         if stiffness and kind in COORDINATES:
             raise RobotError(
                 f"Joint '{name}' is a {kind} joint with a stiffness: joint springs turn or slide. Remove it."
@@ -163,23 +194,23 @@ def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str
             yield JointSpring(f"{name}_spring", name, free), "K", float(stiffness)
 
 
-def _tendon_springs(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[tuple[Spring, str, float]]:
+def _tendon_springs(mujoco: ModuleType, model: Any, frames: Frames) -> Iterator[tuple[Spring, str, float]]:
     """The tendons as springs between the moving bodies that carry their sites."""
     for k in range(model.ntendon):
         sites = (frames.of_site(int(site)) for site in model.wrap_objid[model.tendon_adr[k] :][:2])
         first, second = (Anchor(site.link, site.pose.position) for site in sites)
-        name, free = _name(mujoco, model, "TENDON", k), float(model.tendon_lengthspring[k, 0])
+        name, free = name_of(mujoco, model, "TENDON", k), float(model.tendon_lengthspring[k, 0])
         yield TensionSpring(name, (first, second), free), "Kr", float(model.tendon_stiffness[k])
 
 
-class _Frames:
+class Frames:
     """Frames of the compiled model on the moving bodies that carry them, or on the world.
 
     Bodies without joints hang on the moving body before them, wherever that is: at the reference position.
     """
 
-    def __init__(self, mujoco: ModuleType, model: Any, body_names: list[str]) -> None:
-        self.model, self.names = model, body_names
+    def __init__(self, mujoco: ModuleType, model: Any) -> None:
+        self.model, self.names = model, body_names(mujoco, model)
         self.data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, self.data)
 
@@ -189,6 +220,9 @@ class _Frames:
 
     def of_site(self, site: int) -> Attachment:
         return self._carried(int(self.model.site_bodyid[site]), self._world("site_x", site))
+
+    def of_geom(self, geom: int) -> Attachment:
+        return self._carried(int(self.model.geom_bodyid[geom]), self._world("geom_x", geom))
 
     def _carried(self, body: int, world: Pose) -> Attachment:
         carrier = int(self.model.body_weldid[body])
@@ -202,10 +236,10 @@ class _Frames:
 # --- Loops ------------------------------------------------------------------------------------------------------------
 
 
-def _loops(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[Loop]:
+def _loops(mujoco: ModuleType, model: Any, frames: Frames) -> Iterator[Loop]:
     """The equality constraints that are active, see MuJoCo's documentation of `equality`."""
     for e in _active(mujoco, model):
-        kind, name = _kind(mujoco, "Eq", model.eq_type[e]), _name(mujoco, model, "EQUALITY", e)
+        kind, name = kind_of(mujoco, "Eq", model.eq_type[e]), name_of(mujoco, model, "EQUALITY", e)
         data, objects = np.array(model.eq_data[e], float), (int(model.eq_obj1id[e]), int(model.eq_obj2id[e]))
         if kind == "joint":
             yield _joint_loop(mujoco, model, name, objects, data)
@@ -225,7 +259,7 @@ def _loops(mujoco: ModuleType, model: Any, frames: _Frames) -> Iterator[Loop]:
 
 def _joint_loop(mujoco: ModuleType, model: Any, name: str, joints: tuple[int, int], data: Array) -> JointLoop:
     """q₁ − ref₁ = Σ_k polycoef[k] (q₂ − ref₂)^k, written out in powers of q₂."""
-    first = _name(mujoco, model, "JOINT", joints[0])
+    first = name_of(mujoco, model, "JOINT", joints[0])
     if joints[1] < 0:
         raise RobotError(
             f"Equality '{name}' holds joint '{first}' where it is. Remove the joint, which fixes its body."
@@ -233,22 +267,22 @@ def _joint_loop(mujoco: ModuleType, model: Any, name: str, joints: tuple[int, in
     reference = [float(model.qpos0[int(model.jnt_qposadr[k])]) for k in joints]
     shifted = Polynomial(data[:5])(Polynomial([-reference[1], 1.0])) + reference[0]
     coefficients = tuple(float(c) for c in shifted.trim().coef)
-    return JointLoop(name, first, _name(mujoco, model, "JOINT", joints[1]), coefficients)
+    return JointLoop(name, first, name_of(mujoco, model, "JOINT", joints[1]), coefficients)
 
 
 def _actuated(mujoco: ModuleType, model: Any) -> tuple[str, ...]:
     """Joints that an actuator drives, in the order of the joints."""
     driven: set[int] = set()
     for k in range(model.nu):
-        kind, target = _kind(mujoco, "Trn", model.actuator_trntype[k]), int(model.actuator_trnid[k, 0])
-        name = _name(mujoco, model, "ACTUATOR", k)
+        kind, target = kind_of(mujoco, "Trn", model.actuator_trntype[k]), int(model.actuator_trnid[k, 0])
+        name = name_of(mujoco, model, "ACTUATOR", k)
         if kind not in ("joint", "jointinparent"):
             raise RobotError(
                 f"Actuator '{name}' works on a {kind}. In a model with <equality> the actuators tell which joints "
                 "motors drive: put it on a joint, or remove it."
             )
-        if _kind(mujoco, "Joint", model.jnt_type[target]) in COORDINATES:
-            joint = _name(mujoco, model, "JOINT", target)
+        if kind_of(mujoco, "Joint", model.jnt_type[target]) in COORDINATES:
+            joint = name_of(mujoco, model, "JOINT", target)
             raise RobotError(f"Actuator '{name}' drives '{joint}', which neither turns nor slides. Use hinge or slide.")
         driven.add(target)
     if not driven:
@@ -256,38 +290,38 @@ def _actuated(mujoco: ModuleType, model: Any) -> tuple[str, ...]:
             "The model has <equality> loops, so it must say which joints motors drive and encoders read, and it has no "
             'actuator. Add an <actuator> section with one entry a driven joint, e.g. <motor joint="…"/>.'
         )
-    return tuple(_name(mujoco, model, "JOINT", k) for k in sorted(driven))
+    return tuple(name_of(mujoco, model, "JOINT", k) for k in sorted(driven))
 
 
 def _home(mujoco: ModuleType, model: Any, joints: tuple[Joint, ...]) -> Array:
     """The reference position, in which MuJoCo closes the loops; free and ball joints are measured from it."""
-    reference = {_name(mujoco, model, "JOINT", k): float(model.qpos0[a]) for k, a in enumerate(model.jnt_qposadr)}
+    reference = {name_of(mujoco, model, "JOINT", k): float(model.qpos0[a]) for k, a in enumerate(model.jnt_qposadr)}
     return np.array([0.0 if joint.bare else reference[joint.name] for joint in joints])
 
 
 # --- Names, joints and bodies -----------------------------------------------------------------------------------------
 
 
-def _name(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
+def name_of(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
     """The name in the file, or kind and number where it gives none."""
     given = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), number)
     return given or f"{kind.lower()}{number}"
 
 
-def _connections(mujoco: ModuleType, model: Any, b: int, body_names: list[str]) -> list[Connection]:
+def _connections(mujoco: ModuleType, model: Any, b: int, names: list[str]) -> list[Connection]:
     """What carries body b: its joints in order, each seen in the body's frame, or one fixed connection.
 
     MuJoCo turns body frames joint by joint about axes given in that frame, from the reference position q₀ (`ref`):
         T(q) = T_body · Π_k exp(S_k (q_k − q₀_k))   with S_k = (axis, pos × axis) of joint k
     """
-    body, parent = body_names[b], body_names[int(model.body_parentid[b])]
+    body, parent = names[b], names[int(model.body_parentid[b])]
     pose = Pose(_rotation(model.body_quat[b]), np.array(model.body_pos[b], float))
     first, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
     if count == 0:
         return [Connection(f"{body}_fixed", "fixed", parent, body, pose)]
     chain: list[Connection] = []
     for k in range(first, first + count):
-        joint = _name(mujoco, model, "JOINT", k)
+        joint = name_of(mujoco, model, "JOINT", k)
         child = body if k == first + count - 1 else f"{body}_{joint}"
         chain.append(_moving(mujoco, model, k, joint, parent, child, pose))
         parent, pose = child, Pose()
@@ -295,7 +329,7 @@ def _connections(mujoco: ModuleType, model: Any, b: int, body_names: list[str]) 
 
 
 def _moving(mujoco: ModuleType, model: Any, k: int, name: str, parent: str, child: str, pose: Pose) -> Connection:
-    if (mobile := _kind(mujoco, "Joint", model.jnt_type[k])) in COORDINATES:
+    if (mobile := kind_of(mujoco, "Joint", model.jnt_type[k])) in COORDINATES:
         loose: ConnectionKind = "ball" if mobile == "ball" else "free"
         return Connection(name, loose, parent, child, pose, point=np.array(model.jnt_pos[k], float))
     slides = int(model.jnt_type[k]) == int(mujoco.mjtJoint.mjJNT_SLIDE)

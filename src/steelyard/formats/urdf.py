@@ -1,7 +1,8 @@
 """URDF, with the standard library alone.
 
 Frames and axes are kept as the file has them. A joint with <mimic> follows another: it is passive, all others are
-driven. Not read, because they carry no rigid-body dynamics: visuals, collisions, transmissions, simulator plugins.
+driven. Not read, because they carry no rigid-body dynamics: transmissions and simulator plugins; visuals and collisions
+are read by `shapes`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LONGEST_PROLOG = 2**16  # bytes before the root element has started; real files 
 
 def read_urdf(content: bytes, where: str) -> Robot:
     """The robot in a URDF file; `where` is its name in messages."""
-    root = _parse(content, where)
+    root = parse(content, where)
     try:
         return _robot(root)
     except RobotError as problem:
@@ -50,7 +51,7 @@ def root_tag(content: bytes, where: str) -> str:
 # --- XML --------------------------------------------------------------------------------------------------------------
 
 
-def _parse(content: bytes, where: str) -> Element:
+def parse(content: bytes, where: str) -> Element:
     """The element tree of an XML file without a DOCTYPE."""
     builder = TreeBuilder()
     started: list[str] = []
@@ -114,9 +115,9 @@ def _robot(root: Element) -> Robot:
         raise RobotError("This is an unexpanded xacro file. Expand it first: xacro robot.xacro > robot.urdf")
     name = root.get("name") or "robot"
     links = root.findall("link")
-    unique("link", (_name(link) for link in links))
-    connections = [_connection(joint) for joint in root.findall("joint")]
-    bodies = {_name(link): _inertia(link) for link in links}
+    unique("link", (name_of(link) for link in links))
+    connections = [connection_of(joint) for joint in root.findall("joint")]
+    bodies = {name_of(link): _inertia(link) for link in links}
     if any(inertia is not None for inertia in bodies.values()):
         # URDF: a link without <inertial> weighs nothing. But a file without any is silent, not weightless.
         moving = {c.child for c in connections if c.kind != "fixed"}
@@ -141,7 +142,7 @@ def _mimics(joint: Element) -> Iterator[JointLoop]:
     element = joint.find("mimic")
     if element is None or joint.get("type") == "fixed":
         return
-    name = _name(joint)
+    name = name_of(joint)
     what = f"joint '{name}' <mimic>"
     other = element.get("joint", "").strip()
     if not other:
@@ -158,8 +159,8 @@ def _refuse_circle(joint: str, mimics: dict[str, JointLoop]) -> None:
             raise RobotError(f"The joints {' → '.join(chain)} follow each other by <mimic>, so no motor drives them.")
 
 
-def _connection(joint: Element) -> Connection:
-    name = _name(joint)
+def connection_of(joint: Element) -> Connection:
+    name = name_of(joint)
     what = f"joint '{name}'"
     kind = joint.get("type")
     if kind in ("floating", "planar"):
@@ -174,14 +175,14 @@ def _connection(joint: Element) -> Connection:
         cast(ConnectionKind, kind),
         _end(joint, "parent", what),
         _end(joint, "child", what),
-        _origin(joint, what),
+        origin_of(joint, what),
         axis=_axis(joint, what),
         limits=_limits(joint, name, kind),
         drive=_drive(joint, what),
     )
 
 
-def _name(element: Element) -> str:
+def name_of(element: Element) -> str:
     name = element.get("name", "").strip()
     if not name:
         raise RobotError(f'A <{element.tag}> has no name. Give it a name="…" attribute.')
@@ -196,17 +197,17 @@ def _end(joint: Element, role: str, what: str) -> str:
     return link.strip()
 
 
-def _origin(element: Element, what: str) -> Pose:
+def origin_of(element: Element, what: str) -> Pose:
     origin = element.find("origin")
     if origin is None:
         return Pose()
-    return pose_from_rpy(_vector(origin, "xyz", what), _vector(origin, "rpy", what))
+    return pose_from_rpy(vector_of(origin, "xyz", what), vector_of(origin, "rpy", what))
 
 
 def _axis(joint: Element, what: str) -> Array:
     """Unit axis in the joint's frame, x if the file is silent, as URDF says."""
     element = joint.find("axis")
-    axis = np.array([1.0, 0.0, 0.0] if element is None else _vector(element, "xyz", what, (1.0, 0.0, 0.0)))
+    axis = np.array([1.0, 0.0, 0.0] if element is None else vector_of(element, "xyz", what, (1.0, 0.0, 0.0)))
     scale = float(np.max(np.abs(axis)))
     if scale < 1e-9:
         raise RobotError(f"{what} has a zero axis: {axis.tolist()}. Give the direction it turns about or slides along.")
@@ -241,24 +242,24 @@ def _inertia(link: Element) -> Array | None:
     inertial = link.find("inertial")
     if inertial is None:
         return None
-    what = f"link '{_name(link)}' <inertial>"
+    what = f"link '{name_of(link)}' <inertial>"
     mass_element, tensor = inertial.find("mass"), inertial.find("inertia")
     if mass_element is None or tensor is None:
         raise RobotError(f"{what} needs both <mass> and <inertia>. Complete it, or remove the whole <inertial>.")
-    mass = _required(mass_element, "value", f"{what} <mass>")
+    mass = required(mass_element, "value", f"{what} <mass>")
     if mass < 0:
         raise RobotError(f"{what}: the mass {mass:g} kg is negative.")
-    xx, yy, zz = (_required(tensor, key, f"{what} <inertia>") for key in ("ixx", "iyy", "izz"))
+    xx, yy, zz = (required(tensor, key, f"{what} <inertia>") for key in ("ixx", "iyy", "izz"))
     xy, xz, yz = (_optional(tensor, key, f"{what} <inertia>") or 0.0 for key in PRODUCTS)
     about_com = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    origin = _origin(inertial, what)
+    origin = origin_of(inertial, what)
     return transformed_inertia(inertial_vector(mass, np.zeros(3), about_com), origin.rotation, origin.position)
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _vector(element: Element, key: str, what: str, default: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[float, ...]:
+def vector_of(element: Element, key: str, what: str, default: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[float, ...]:
     text = element.get(key)
     if text is None:
         return default
@@ -273,7 +274,7 @@ def _optional(element: Element, key: str, what: str) -> float | None:
     return None if text is None else _number(text, f"{what} {key}")
 
 
-def _required(element: Element, key: str, what: str) -> float:
+def required(element: Element, key: str, what: str) -> float:
     value = _optional(element, key, what)
     if value is None:
         raise RobotError(f'{what} has no {key}="…".')

@@ -1,0 +1,216 @@
+"""A limits file (TOML): what an exciting motion may use of a robot, and what it must keep clear of.
+
+share = 0.95             # of the robot file's ranges and velocities; torque_share = 0.9 of its efforts
+acceleration = 8.0       # all joints [rad/s² | m/s²]; also lower, upper, velocity, jerk, torque
+
+[joint.joint3]           # one joint, instead of what stands above
+upper = "pi/2"
+torque = 40.0
+
+[[plane]]                # everything stays where normal · x ≥ offset [m], in the base's frame
+name = "floor"
+normal = [0, 0, 1]
+offset = -0.3
+
+[[box]]                  # nothing of the robot comes inside
+name = "table"
+centre = [0.6, 0.0, 0.1]
+size = [0.4, 0.8, 0.2]
+rpy = [0, 0, 0.3]
+
+[[capsule]]              # the shape of a link; without any, those of the robot file, or a skeleton of `radius`
+link = "link3"
+start = [0, 0, 0]
+end = [0, -0.2, 0]
+radius = 0.08
+
+[collision]
+margin = 0.02            # [m] kept from everything
+radius = 0.06            # of a skeleton, where the robot file has no shapes
+ignore = [["link2", "link4"]]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from steelyard.capsules import skeleton
+from steelyard.errors import RobotError, SteelyardError
+from steelyard.formats.assembly import pose_from_rpy
+from steelyard.formats.shapes import read_capsules
+from steelyard.formats.table_values import Angle, Vector, radians, row_name, typed
+from steelyard.motion_limits import MotionLimits, completed
+from steelyard.robot import Robot
+from steelyard.surroundings import Box, Capsule, Plane, Surroundings
+
+# Radius of a skeleton of which nobody says how thick it is [m].
+SKELETON_RADIUS = 0.06
+
+
+class JointTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[joint.NAME]: limits of one joint [rad | m, /s, /s², /s³, N·m | N]."""
+
+    lower: Angle | None = None
+    upper: Angle | None = None
+    velocity: float | None = None
+    acceleration: float | None = None
+    jerk: float | None = None
+    torque: float | None = None
+
+
+class PlaneTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[[plane]]: the robot stays where normal · x ≥ offset."""
+
+    name: str
+    normal: Vector
+    offset: float = 0.0
+
+
+class BoxTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[[box]]: nothing of the robot comes inside; rpy turns it about its centre."""
+
+    name: str
+    centre: Vector
+    size: Vector
+    rpy: tuple[Angle, Angle, Angle] = (0.0, 0.0, 0.0)
+
+
+class CapsuleTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[[capsule]]: all points within `radius` of a line, in the frame of a link."""
+
+    link: str
+    start: Vector
+    end: Vector
+    radius: float
+
+
+class CollisionTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """[collision]: the distance kept [m], the skeleton's radius [m], and pairs of links that need not be kept apart."""
+
+    margin: float = 0.0
+    radius: float = SKELETON_RADIUS
+    self_collision: bool = True
+    ignore: list[tuple[str, str]] = []
+
+
+class LimitsTable(JointTable, forbid_unknown_fields=True, kw_only=True):
+    """The whole file; limits at the top are those of every joint."""
+
+    share: float = 0.95
+    torque_share: float = 0.9
+    joint: dict[str, dict[str, Any]] = {}
+    plane: list[dict[str, Any]] = []
+    box: list[dict[str, Any]] = []
+    capsule: list[dict[str, Any]] = []
+    collision: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """What a motion may do; `surroundings` is None where only joints are limited, `said` what nobody stated.
+
+    `torque_stated`: whether torques are limited by a file, and not only by the robot's efforts.
+    """
+
+    limits: MotionLimits
+    surroundings: Surroundings | None
+    said: tuple[str, ...]
+    torque_stated: bool = False
+
+
+def own_limits(robot: Robot) -> Allowed:
+    """Without a file: shares of the robot file's own limits, and what they lack (`motion_limits.completed`)."""
+    limits, said = completed(robot, MotionLimits.of(robot, np.inf))
+    return Allowed(
+        limits, None, ("No limits file: 95 % of the robot file's ranges and speeds, 90 % of its efforts.", *said)
+    )
+
+
+def read_limits(path: str | Path, robot: Robot, source: str | Path) -> Allowed:
+    """A limits file for a robot; `source` is what the robot was read from, where its shapes are looked for."""
+    file = Path(path)
+    table = typed(_tables(file), LimitsTable, f"'{file}'")
+    try:
+        limits = MotionLimits.of(robot, np.inf, share=table.share, torque_share=table.torque_share)
+        limits, said = completed(robot, _stated(table, limits, robot, file))
+    except SteelyardError as error:
+        raise RobotError(f"'{file}': {error}") from None
+    torque_stated = table.torque is not None or any("torque" in raw for raw in table.joint.values())
+    if table.collision is None and not (table.plane or table.box or table.capsule):
+        return Allowed(limits, None, said, torque_stated)
+    surroundings, shapes = _surroundings(table, robot, source, file)
+    return Allowed(limits, surroundings, (*said, shapes), torque_stated)
+
+
+def _tables(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8-sig"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise RobotError(f"There is no limits file '{file}': name one, or leave out --limits.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RobotError(f"'{file}' is not valid TOML: {error}.") from None
+    except (OSError, ValueError) as error:
+        raise RobotError(f"Cannot read '{file}': {error}.") from None
+
+
+def _stated(table: LimitsTable, limits: MotionLimits, robot: Robot, file: Path) -> MotionLimits:
+    """The limits with what the file states; a joint's own table wins. Nothing may pass what the robot file allows."""
+    own = {}
+    for name, raw in table.joint.items():
+        robot.joint_index(name)
+        own[name] = typed(raw, JointTable, f"[joint.{name}]")
+    values = {key: np.array(getattr(limits, key)) for key in JointTable.__struct_fields__}
+    for i, joint in enumerate(robot.axes):
+        most = joint.limits
+        bounds = {"lower": most.lower, "upper": most.upper, "velocity": most.velocity, "torque": most.effort}
+        for key in JointTable.__struct_fields__:
+            stated = getattr(own.get(joint.name), key, None)
+            stated = getattr(table, key) if stated is None else stated
+            if stated is None:
+                continue
+            value = radians(stated, f"{key} of {joint.name}")
+            beyond = (bounds["lower"] - value) if key == "lower" else value - bounds.get(key, np.inf)
+            if beyond > 0.0:
+                raise RobotError(
+                    f"the {key} limit of {joint.name}, {value:.6g}, is {beyond:.4g} beyond the {bounds[key]:.6g} of "
+                    "the robot file. Lower it, or correct the robot file."
+                )
+            values[key][i] = value
+    return MotionLimits(**values)
+
+
+def _surroundings(table: LimitsTable, robot: Robot, source: str | Path, file: Path) -> tuple[Surroundings, str]:
+    """What to keep clear of, and a sentence on whose shapes the links have."""
+
+    def rows(name: str, kind: type[Any]) -> list[Any]:
+        listed: list[dict[str, Any]] = getattr(table, name)
+        return [typed(raw, kind, f"'{file}', {row_name(name, raw, i)}") for i, raw in enumerate(listed)]
+
+    collision = typed(table.collision or {}, CollisionTable, f"'{file}', [collision]")
+    capsules = tuple(
+        Capsule(c.link, np.array(c.start), np.array(c.end), c.radius) for c in rows("capsule", CapsuleTable)
+    )
+    shapes = f"Shapes of the links: {len(capsules)} capsules of '{file.name}'."
+    if not capsules:
+        capsules = read_capsules(source)
+        shapes = f"Shapes of the links: {len(capsules)} capsules around those of '{robot.source}'."
+    if not capsules:
+        capsules = skeleton(robot, collision.radius)
+        shapes = f"Shapes of the links: a skeleton of {collision.radius:g} m radius, as the robot file has none."
+    planes = tuple(Plane(p.name, np.array(p.normal), p.offset) for p in rows("plane", PlaneTable))
+    boxes = []
+    for box in rows("box", BoxTable):
+        rpy = [radians(angle, f"rpy of box '{box.name}'") for angle in box.rpy]
+        boxes.append(Box(box.name, np.array(box.centre), np.array(box.size), pose_from_rpy(box.centre, rpy).rotation))
+    return (
+        Surroundings(
+            capsules, planes, tuple(boxes), collision.margin, collision.self_collision, tuple(collision.ignore)
+        ),
+        shapes,
+    )

@@ -1,0 +1,91 @@
+"""MotionRules: everything a motion must keep to, and how near it comes to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from steelyard.clearance import Clearance, proven_clearance
+from steelyard.errors import DataError
+from steelyard.forecast import sample_times
+from steelyard.limit_proofs import MotionLimits, Reached, reached
+from steelyard.model import Model
+from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
+from steelyard.trajectory import Trajectory
+
+# Rate at which torques are looked at [Hz]; a motion of joints bends over tenths of a second.
+TORQUE_RATE_HZ = 5000.0
+# What another grid of times may see more of a torque, as a share of its limit.
+TORQUE_SLACK = 1e-3
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MotionRules:
+    """Limits of the joints, torques of the nominal model θ (C,) with a load, and what is to be kept clear of.
+
+    Without `theta` no torque is looked at; without `clearance` nothing is in the way.
+    """
+
+    model: Model
+    limits: MotionLimits
+    theta: Array | None = None
+    load: str = UNLOADED
+    clearance: Clearance | None = None
+
+    def reached(self, trajectory: Trajectory) -> tuple[Reached, ...]:
+        """Every limit beside what the motion reaches: proven for all t, but torques, at `TORQUE_RATE_HZ`."""
+        rows = [*reached(trajectory, self.limits, self.model.robot.axis_names), *self._torques(trajectory)]
+        if self.clearance is not None:
+            rows += proven_clearance(trajectory, self.clearance)
+        return tuple(rows)
+
+    def torque(self, q: Array, v: Array, a: Array) -> Array | None:
+        """τ (n, N) of the nominal model; None without one."""
+        return None if self.theta is None else self.model.torque(q, v, a, self.theta, load=self.load)
+
+    def _torques(self, trajectory: Trajectory) -> list[Reached]:
+        t = sample_times(trajectory.duration, TORQUE_RATE_HZ)
+        tau = self.torque(*trajectory.at(t)) if np.isfinite(self.limits.torque).any() else None
+        if tau is None:
+            return []
+        peak = np.abs(tau).max(axis=1)
+        return [
+            Reached(joint, "torque", float(peak[i]), float(self.limits.torque[i]), proven=False, samples=len(t))
+            for i, joint in enumerate(self.model.robot.axis_names)
+            if np.isfinite(self.limits.torque[i])
+        ]
+
+
+def broken(rows: tuple[Reached, ...]) -> tuple[Reached, ...]:
+    """Those that do not hold, the farthest beyond first; what is not a number does not hold."""
+    return tuple(sorted((row for row in rows if not row.beyond <= tolerance(row)), key=lambda row: -row.beyond))
+
+
+def check_rows(rows: tuple[Reached, ...], what: str) -> None:
+    """An error that names the worst of what is passed and by how much."""
+    wrong = broken(rows)
+    if wrong:
+        listed = "; ".join(
+            f"{row.quantity} of {row.joint} is {row.value:.6g}, {row.beyond:.4g} beyond {row.limit:.6g}"
+            for row in wrong[:3]
+        )
+        raise DataError(f"{what} does not keep to its limits: {listed}. Nothing was written.")
+
+
+def holds_always(row: Reached) -> bool:
+    """Whether what is reached is proven for all t; a clearance always is, `proven` says that it is not too small."""
+    return row.proven or row.quantity == "clearance"
+
+
+def used(row: Reached) -> float:
+    """The share of a limit that is used; NaN for positions, of which no share says anything."""
+    return float("nan") if row.quantity.endswith("position") else row.share
+
+
+def tolerance(row: Reached) -> float:
+    """Rounding; of a torque `TORQUE_SLACK` of the limit, as every grid of times sees another peak."""
+    return TORQUE_SLACK * row.limit if row.quantity == "torque" else 1e-9 * max(1.0, abs(row.limit))
