@@ -17,7 +17,7 @@ import numpy as np
 from steelyard.base_parameters import BaseParameters
 from steelyard.channels import Drives
 from steelyard.errors import OutputError, SteelyardError
-from steelyard.estimators.estimator import Hanging
+from steelyard.estimators.estimator import Certificate, Hanging
 from steelyard.findings import Finding
 from steelyard.identification import DriveGains, Identification, RunRecord
 from steelyard.parameters import Array, Column, Layout
@@ -42,9 +42,9 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "relative_std": relative,
             "unit": unit,
             "expression": expression,
-            "status": "cancelled" if name in result.cancelled else "estimated" if np.isfinite(value) else "not excited",
+            "status": "cancelled" if name in result.cancelled else "estimated" if excited else "not excited",
         }
-        for name, value, std, classical, relative, unit, expression in zip(
+        for name, value, std, classical, relative, unit, expression, excited in zip(
             base.names,
             result.value.tolist(),
             result.std.tolist(),
@@ -52,6 +52,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             result.relative_std.tolist(),
             base.units,
             base.expressions,
+            result.excited,
             strict=True,
         )
     ]
@@ -66,7 +67,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
                 "standard": len(base.layout),
                 "zero": len(base.zero),
                 "base": len(base),
-                "excited": int(np.isfinite(result.value).sum()),
+                "excited": int(result.excited.sum()),
                 "essential": len(base) - len(result.cancelled),
             },
             "parameters": parameters,
@@ -74,6 +75,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             "nominal": None if result.nominal is None else asdict(result.nominal),
             "unseen": None if result.unseen is None else asdict(result.unseen),
             "standard": _standard(result),
+            "certificate": None if result.certificate is None else asdict(result.certificate),
             "carried": None if result.carried is None else result.carried.tolist(),
             "gains": _gains(result.gains),
             "legs": [asdict(one) | {"differ": one.differ} for one in result.legs],
@@ -155,12 +157,17 @@ def identification(data: Mapping[str, Any]) -> Identification:
         standard=None if data["standard"] is None else _array(list(data["standard"]["values"].values())),
         carried=None if data.get("carried") is None else _array(data["carried"]),
         standard_rule="" if data["standard"] is None else data["standard"]["rule"],
+        certificate=_certificate(data.get("certificate")),
         gains=_gains_of(data["gains"]),
         legs=tuple(_leg_comparison(one) for one in data.get("legs", [])),
         runs=tuple(RunRecord(**{**run, "history": tuple(run["history"])}) for run in data["runs"]),
         findings=tuple(Finding(**finding) for finding in data["findings"]),
         versions=data["versions"],
     )
+
+
+def _certificate(data: Mapping[str, Any] | None) -> Certificate | None:
+    return None if data is None else Certificate(**{**data, "boundary": tuple(data["boundary"])})
 
 
 def _leg_comparison(data: Mapping[str, Any]) -> LegComparison:
@@ -279,6 +286,43 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     with whole_folder(folder) as fresh:
         for name, content in files.items():
             (fresh / name).write_text(content, "utf-8")
+
+
+def check_file(path: Path) -> None:
+    """Refuse a place where no file can be written, before the work begins."""
+    try:
+        if path.is_dir() or (path.exists() and not path.is_file()):
+            raise OutputError(f"'{path}' is no file; name one with a suffix.")
+        if not path.parent.is_dir():
+            raise OutputError(
+                f"There is no folder '{path.parent}' to write '{path.name}' to: make it, or name another."
+            )
+    except (OSError, ValueError) as error:
+        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write every file beside its place, then move all of them there: none appears if one cannot be written.
+
+    What was there is replaced.
+    """
+    fresh: dict[Path, Path] = {}
+    path = Path()
+    try:
+        for path, content in files.items():
+            check_file(path)
+            place = Path(os.path.realpath(path))
+            with tempfile.NamedTemporaryFile(prefix=".", dir=place.parent, delete=False) as stream:
+                fresh[Path(stream.name)] = place
+                stream.write(content)
+        for written, place in fresh.items():
+            written.chmod(0o644)
+            os.replace(written, place)
+    except (OSError, ValueError) as error:
+        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
+    finally:
+        for written in fresh:
+            written.unlink(missing_ok=True)
 
 
 def _plain(x: Any) -> Any:

@@ -1,0 +1,24 @@
+"""Export: what a writer hands back. Nothing is on disk yet, so that what does not agree is never written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steelyard.export.changes import Change
+from steelyard.export.parity import Parity
+
+
+@dataclass(frozen=True)
+class Export:
+    """Files by name with their content, what the format cannot hold (sentences), and what changed in the file.
+
+    `name` is the format: urdf, mjcf, c, python, latex. `changes` is empty where no file of the user's was edited.
+    `parity` says how well what the format holds, read back, agrees with the identified model.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    left_out: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    parity: Parity | None = None

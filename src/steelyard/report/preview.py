@@ -1,0 +1,192 @@
+"""render_preview: a designed motion before it is run, as one HTML page of small pictures that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from steelyard.design import Design
+from steelyard.forecast import Forecast
+from steelyard.limit_proofs import Reached
+from steelyard.motion_rules import MotionRules, holds_always, used
+from steelyard.parameters import Array
+from steelyard.report import numerals
+from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from steelyard.trajectory import Chain, Trajectory
+
+# Points of a line, and how many times what is reached a limit may be to be in the picture.
+_POINTS, _FAR = 360, 4.0
+
+
+class Drawn(NamedTuple):
+    """One picture: points of its lines (the last is the one that counts), heights of the limits, ticks, both ends."""
+
+    title: str
+    unit: str
+    reached: str
+    lines: tuple[str, ...]
+    limits: tuple[float, ...]
+    marks: tuple[float, ...]
+    ticks: tuple[tuple[float, str], ...]
+    ends: tuple[str, str]
+
+
+class Row(NamedTuple):
+    """A base parameter: its value, σ to expect, relative σ, and σ now."""
+
+    name: str
+    value: str
+    std: str
+    relative: str
+    before: str
+    unit: str
+
+
+def render_preview(
+    title: str,
+    verdict: str,
+    design: Design,
+    motions: Sequence[Trajectory],
+    rules: Sequence[MotionRules],
+    limits: Sequence[Sequence[Reached]],
+    values: Array,
+    before: Forecast | None = None,
+) -> str:
+    """The page; `limits` are what each motion reaches, `values` (b,) what σ are compared with.
+
+    The same arguments give the same bytes.
+    """
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    every = [
+        {"load": load, "duration": f"{motion.duration:.2f}", "joints": joint_pictures(motion, own)}
+        for load, motion, own in zip(design.loads, motions, rules, strict=True)
+    ]
+    return environment.from_string(_text("preview.html")).render(
+        title=title,
+        verdict=verdict,
+        motions=every,
+        trace=trace_picture(design.trace),
+        searches=len(design.trace),
+        parameters=parameter_rows(design.forecast, values, before),
+        unseen=design.forecast.unseen,
+        never=design.forecast.never,
+        known=before is not None,
+        limits=_limit_rows(limits),
+        history=design.history,
+        size=(WIDTH, HEIGHT),
+        box=(LEFT, RIGHT, TOP, BOTTOM),
+        style=Markup(_text("style.css")),
+    )
+
+
+def joint_pictures(motion: Trajectory, rules: MotionRules) -> list[tuple[str, list[Drawn]]]:
+    """Position, velocity, acceleration and torque of every joint, with limits; marks where ramps end."""
+    t = np.linspace(0.0, motion.duration, _POINTS)
+    q, v, a = motion.at(t)
+    tau, limits = rules.torque(q, v, a), rules.limits
+    marks = np.cumsum([part.duration for part in motion.parts])[:-1] if isinstance(motion, Chain) else np.empty(0)
+    out = []
+    for i, joint in enumerate(rules.model.robot.axes):
+        unit, effort = ("m", "N") if joint.is_prismatic else ("rad", "N·m")
+        wanted = [
+            ("position", unit, q[i], (limits.lower[i], limits.upper[i])),
+            ("velocity", f"{unit}/s", v[i], (-limits.velocity[i], limits.velocity[i])),
+            ("acceleration", f"{unit}/s²", a[i], (-limits.acceleration[i], limits.acceleration[i])),
+        ]
+        if tau is not None:
+            wanted.append(("torque", effort, tau[i], (-limits.torque[i], limits.torque[i])))
+        pictures = [picture(what, unit, t, [y], bounds, marks, "s") for what, unit, y, bounds in wanted]
+        out.append((joint.name, pictures))
+    return out
+
+
+def trace_picture(traces: Sequence[Sequence[float]]) -> Drawn:
+    """The objective of every search, step by step; the best one last."""
+    steps = max((len(trace) for trace in traces), default=0)
+    padded = [np.pad(np.array(trace, float), (0, steps - len(trace)), mode="edge") for trace in traces if trace]
+    if not padded:
+        padded = [np.zeros(2)]
+    t = np.arange(len(padded[0]), dtype=float)
+    # the first steps are far above: heights are those of what comes after
+    late = [y[len(y) // 10 :].max() for y in padded]
+    return picture(
+        "objective", "", t, [np.minimum(y, max(late)) for y in padded[::-1]], (-np.inf, np.inf), np.empty(0), "steps"
+    )
+
+
+def picture(
+    title: str, unit: str, t: Array, lines: Sequence[Array], bounds: tuple[float, float], marks: Array, across: str
+) -> Drawn:
+    """Lines over t (N,) in their box; a limit far above what is reached is left out of it."""
+    low, high = min(float(y.min()) for y in lines), max(float(y.max()) for y in lines)
+    reach = max(abs(low), abs(high), 1e-12)
+    seen = [float(b) for b in bounds if np.isfinite(b) and abs(b) <= _FAR * reach]
+    bottom, top = min(low, *seen, high), max(high, *seen, low)
+    margin = 0.06 * (top - bottom) or 0.5
+    bottom, top = bottom - margin, top + margin
+    last = float(t[-1]) or 1.0
+
+    def up(y: Array) -> Array:
+        return BOTTOM + (TOP - BOTTOM) * (y - bottom) / (top - bottom)
+
+    def x_of(values: Array) -> Array:
+        return LEFT + (RIGHT - LEFT) * values / last
+
+    drawn = tuple(" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(x_of(t), up(line), strict=True)) for line in lines)
+    levels = np.array([bottom, 0.5 * (bottom + top), top])
+    return Drawn(
+        title,
+        unit,
+        f"{low:.3g} … {high:.3g}",
+        drawn,
+        tuple(round(float(up(np.array(b))), 1) for b in seen),
+        tuple(np.round(x_of(marks), 1).tolist()),
+        tuple((round(float(y), 1), f"{x:.3g}") for y, x in zip(up(levels), levels.tolist(), strict=True)),
+        ("0", f"{last:.4g} {across}"),
+    )
+
+
+def parameter_rows(forecast: Forecast, values: Array, before: Forecast | None) -> list[Row]:
+    now = np.full(len(values), np.nan) if before is None else before.std
+    rows = []
+    for name, unit, value, std, earlier in zip(
+        forecast.base.names, forecast.base.units, values.tolist(), forecast.std.tolist(), now.tolist(), strict=True
+    ):
+        relative = std / abs(value) if value else np.inf
+        rows.append(
+            Row(
+                name,
+                numerals.given(value),
+                numerals.number(std, 3),
+                numerals.share(relative),
+                numerals.number(earlier, 3),
+                numerals.unit(unit),
+            )
+        )
+    return rows
+
+
+def _limit_rows(limits: Sequence[Sequence[Reached]]) -> list[tuple[str, ...]]:
+    """Every limit; of several motions that which comes nearest to it."""
+    worst: list[Reached] = [max(rows, key=lambda row: row.share) for rows in zip(*limits, strict=True)]
+    return [
+        (
+            row.quantity,
+            row.joint,
+            numerals.given(row.limit),
+            numerals.given(row.value),
+            numerals.share(used(row)),
+            numerals.given(-row.beyond),
+            "for all t" if holds_always(row) else f"{row.samples} samples",
+        )
+        for row in worst
+    ]
+
+
+def _text(name: str) -> str:
+    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")
