@@ -683,12 +683,33 @@ def test_command_judges_what_is_stated_of_a_payload(steelyard: Run, tmp_path: Pa
         (["tx41"], "no robot file"),
         (["nowhere.json"], "No result"),
         (["tx40", "--tolerance", "-1"], "tolerance"),
+        (["tx40", "--tolerance", "inf"], "tolerance"),
     ],
 )
 def test_command_on_bad_input(steelyard: Run, arguments: list[str], message: str) -> None:
     told = steelyard("consistency", *arguments, "--json")
     assert told.code == 2
     assert message in json.loads(told.out)["error"]
+
+
+@pytest.mark.parametrize("mass", ["1e300", "-1e200"])
+def test_command_names_absurd_bodies(steelyard: Run, tmp_path: Path, mass: str) -> None:
+    path = urdf(tmp_path)
+    path.write_text(path.read_text("utf-8").replace('<mass value="2"/>', f'<mass value="{mass}"/>'), "utf-8")
+    told = steelyard("consistency", path, "--json")
+    assert told.code == 2
+    assert "upper" in json.loads(told.out)["error"]
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 1e101])
+def test_command_names_absurd_base_values(steelyard: Run, tmp_path: Path, value: float) -> None:
+    file = saved_result(tmp_path / "run", 0.0) / "result.json"
+    data = json.loads(file.read_text("utf-8"))
+    data["parameters"][0]["value"] = value
+    file.write_text(json.dumps(data), "utf-8")
+    told = steelyard("consistency", file, "--json")
+    assert told.code == 2
+    assert "base values below 1e+100" in json.loads(told.out)["error"]
 
 
 def test_unknown_inertias_are_named(steelyard: Run, tmp_path: Path) -> None:

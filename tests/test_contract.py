@@ -133,8 +133,8 @@ def test_recovers_the_truth_without_noise(estimator: Estimator, kind: str, filte
     problem = suited(estimator, known["problem"])
     result = identify(problem, estimator, None if finds_gains(estimator) else known["information"])
     truth = truth_in(problem, result.base)
-    # tls puts parameters beside gains that are 1e4 times smaller, unscaled, as published
-    close = 1e-7 if estimator.name == "tls" else 1e-8
+    # tls puts parameters beside gains that are 1e4 times smaller, unscaled, as published; consistent-gains searches
+    close = 1e-7 if estimator.name in ("tls", "consistent-gains") else 1e-8
     assert np.max(np.abs(result.value - truth) / np.maximum(np.abs(truth), 1e-2)) < close
     if result.gains is not None:
         np.testing.assert_allclose(result.gains.value, GAINS[: len(result.gains.joints)], rtol=1e-8)
@@ -329,7 +329,7 @@ def test_poor_data_gives_findings_or_a_clear_error(estimator: Estimator, kind: s
     assert np.isfinite(result.relative_error.total)
     assert np.isfinite(result.condition)
     cancelled = np.isin(result.base.names, result.cancelled)
-    unknown |= cancelled
+    unknown |= cancelled | [name in named for name in result.base.names]  # a value from elsewhere has no error bar
     assert np.all(np.isfinite(result.std_classical[~unknown]))
     hanging = "hangs-on-one-block" in codes(result.findings)
     assert hanging or np.all(np.isfinite(result.std[~unknown]))

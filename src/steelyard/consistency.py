@@ -32,6 +32,8 @@ from steelyard.threads import single_threaded
 
 # Numbers below this part of the largest inertia about the link frame are rounding: Huygens' theorem subtracts.
 ROUNDING = 1e-12
+# No body has a parameter this large [SI], and its square still has room among the numbers.
+ABSURD = 1e100
 # Drive-chain columns that store or dissipate energy: negative values describe nothing.
 NONNEGATIVE = ("Ia", "Fv", "Fc", "Fcp", "Fcn")
 
@@ -270,8 +272,8 @@ def judge_bodies(
 def judge_link(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
     """The verdict on one body of ten parameters (10,)."""
     vector = np.asarray(vector, float)
-    if vector.shape != (10,) or not np.all(np.isfinite(vector)):
-        raise ModelError(f"'{name}' needs ten finite inertial parameters {' '.join(INERTIAL)}.")
+    if vector.shape != (10,) or not np.all(np.abs(vector) < ABSURD):
+        raise ModelError(f"'{name}' needs ten finite inertial parameters {' '.join(INERTIAL)}, each below {ABSURD:g}.")
     inertia, com = com_inertia(vector), centre_of_mass(vector)
     eigenvalues, factors = np.linalg.eigvalsh(inertia), pivots(inertia)
     moments = np.linalg.eigvalsh(second_moments(inertia))
@@ -349,8 +351,7 @@ def mass_matrix_floor(
     A sample, no proof: it can find a q where M fails, and cannot show that there is none. Consistent links with
     Ia ≥ 0 are the proof.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
-    q = model.random_positions(rng, count)
+    q = model.random_positions(np.random.default_rng(0) if rng is None else rng, count)
     smallest = np.linalg.eigvalsh(model.mass_matrix(q, theta).transpose(2, 0, 1))[:, 0]
     worst = int(np.argmin(smallest))
     return MassMatrixFloor(float(smallest[worst]), tuple(q[:, worst].tolist()), q.shape[1])
@@ -371,9 +372,8 @@ def _link_findings(link: LinkVerdict) -> tuple[Finding, ...]:
         )
         return (Finding("inertia-within-tolerance", "info", message, link.name),)
     if link.mass < 0.0:
-        return (
-            Finding("negative-mass", "warning", f"its mass is {link.mass:.4g} kg.", link.name, "Give a prior mass."),
-        )
+        message = f"its mass is {link.mass:.4g} kg."
+        return (Finding("negative-mass", "warning", message, link.name, "Give a prior mass."),)
     if link.mass == 0.0:
         message = "it has inertia or a first moment but no mass."
         advice = "State its mass; where motion cannot show it, any mass that makes the link possible will do."

@@ -11,8 +11,8 @@ Clarabel solves it, behind `cones`; what it returns is checked again with numpy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
-from steelyard.cones import Answer, Block, Bounds, Box, Scales, blocks_of, clipped, minimise, violation
-from steelyard.consistency import NONNEGATIVE, held_columns, link_columns, pseudo_inertia
-from steelyard.errors import EstimationError, ModelError
+from steelyard.body_constraints import PHYSICAL, Constraints
+from steelyard.cones import Answer, Block, Scales, blocks_of, clipped, minimise, violation
+from steelyard.consistency import ABSURD, held_columns, link_columns, pseudo_inertia
+from steelyard.errors import EstimationError
 from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
 from steelyard.threads import single_threaded
@@ -45,39 +46,6 @@ ROPE = 1e-4
 NOISE_SIGMA = 3.0
 
 GOOD = ("Solved", "AlmostSolved", "Closed form")
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What a robot must satisfy.
-
-    margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ,
-    the tolerance of `consistency.judge`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺)
-    [kg].  boxes: link → (c⁻ (3,), c⁺ (3,)), corners of the box its centre of mass lies in, in its own frame [m].
-    """
-
-    margin: float = 0.0
-    tolerance: float = 0.0
-    nonnegative: Sequence[str] = NONNEGATIVE
-    masses: Mapping[str, Bounds] = field(default_factory=dict)
-    boxes: Mapping[str, Box] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for what, value in (("margin", self.margin), ("tolerance", self.tolerance)):
-            if not (np.isfinite(value) and value >= 0.0):
-                raise ModelError(f"The {what} must be a number ≥ 0, not {value!r}.")
-        for link, (low, high) in self.masses.items():
-            if not 0.0 <= low <= high:
-                raise ModelError(f"Mass bounds of '{link}' must satisfy 0 ≤ lower ≤ upper [kg], not {low:g}, {high:g}.")
-        for link, box in self.boxes.items():
-            low, high = (np.asarray(corner, float) for corner in box)
-            if low.shape != (3,) or high.shape != (3,) or not np.all(low <= high):
-                raise ModelError(
-                    f"The box of '{link}' needs two corners of three numbers [m], lower ≤ upper, not {box}."
-                )
-
-
-PHYSICAL = Constraints()
 
 
 @dataclass(frozen=True)
@@ -144,17 +112,7 @@ def nearest_feasible(
     `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior. Stated columns keep
     their value; a body that is stated whole is not looked at: `judge` says whether it can exist.
     """
-    asked = _Question.of(base, values, covariance, prior, widths)
-    blocks = _cones(base.layout, constraints, asked.scales)
-    answer = _without_cones(asked)
-    if violation(answer.theta, blocks) > 0.0:
-        answer = _with_base_values(asked, blocks, INSIDE)
-    if CERTIFIED < violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
-        asked = replace(asked, scales=_scales(base, asked.chi, answer.theta))
-        blocks = _cones(base.layout, constraints, asked.scales)
-        answer = _with_base_values(asked, blocks, INSIDE)
-    if violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
-        answer = _with_base_values(asked, blocks, 0.0)
+    asked, blocks, answer = _exactly(_Question.of(base, values, covariance, prior, widths), constraints)
     possible = violation(answer.theta, blocks) <= CERTIFIED
     distance = 0.0
     if not possible:
@@ -175,6 +133,18 @@ def nearest_feasible(
         status=answer.status,
         iterations=answer.iterations,
     )
+
+
+@single_threaded
+def reconstruction(
+    base: BaseParameters, values: Array, prior: Array, widths: Array, constraints: Constraints = PHYSICAL
+) -> Answer | None:
+    """The physical standard set with exactly these base values nearest to the prior, None where there is none.
+
+    The first half of `nearest_feasible`, with the same arguments.
+    """
+    _, blocks, answer = _exactly(_Question.of(base, values, None, prior, widths), constraints)
+    return answer if violation(answer.theta, blocks) <= CERTIFIED else None
 
 
 def scatter(std: Array, classical: Array) -> Array:
@@ -208,8 +178,10 @@ class _Question:
         base: BaseParameters, values: Array, covariance: Array | None, prior: Array | None, widths: Array | None
     ) -> _Question:
         size, chi = len(base.layout), np.asarray(values, float)
-        if chi.shape != (len(base),) or np.isinf(chi).any():
-            raise EstimationError(f"Give {len(base)} base values, NaN where one is unknown, not shape {chi.shape}.")
+        if chi.shape != (len(base),) or np.any(np.abs(chi) >= ABSURD):
+            raise EstimationError(
+                f"Give {len(base)} base values below {ABSURD:g}, NaN where one is unknown, not {_shown(chi)}."
+            )
         given = prior if prior is not None else base.layout.nominal
         held = held_columns(base.layout)
         reference = np.zeros(size) if given is None else _checked(given, size, "prior")
@@ -226,7 +198,7 @@ class _Question:
         # a cancelled parameter has a value but no error bar: it says nothing about what is possible
         known = np.isfinite(chi) & np.isfinite(np.diagonal(spread))
         chi = np.where(known, chi, np.nan)
-        return _Question(base, chi, known, spread, reference, width, held, _scales(base, chi, reference))
+        return _Question(base, chi, known, spread, reference, width, held, column_scales(base, chi, reference))
 
     @cached_property
     def span(self) -> Array:
@@ -264,28 +236,27 @@ class _Question:
         return self.base.names[worst], float(moves[worst])
 
 
-def _cones(layout: Layout, constraints: Constraints, scales: Scales) -> list[Block]:
-    blocks = blocks_of(
-        layout,
-        scales,
-        margin=constraints.margin,
-        tolerance=constraints.tolerance,
-        nonnegative=constraints.nonnegative,
-        masses=constraints.masses,
-        boxes=constraints.boxes,
-    )
+def cones_of(layout: Layout, constraints: Constraints, scales: Scales) -> list[Block]:
+    """The cones of what may move; a body that is stated whole is not looked at."""
     free = ~held_columns(layout)
+    blocks = blocks_of(layout, scales, constraints)
     return [block for block in blocks if block.cone != "psd" or block.matrix[:, free].any()]
 
 
 def _checked(vector: Array, size: int, what: str) -> Array:
     vector = np.asarray(vector, float)
-    if vector.shape != (size,) or not np.all(np.isfinite(vector)):
-        raise EstimationError(f"The {what} must hold {size} finite numbers, one a column, not shape {vector.shape}.")
+    if vector.shape != (size,) or not np.all(np.abs(vector) < ABSURD):
+        raise EstimationError(
+            f"The {what} must hold {size} finite numbers below {ABSURD:g}, one a column, not {_shown(vector)}."
+        )
     return vector
 
 
-def _scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
+def _shown(vector: Array) -> str:
+    return f"shape {vector.shape}, largest {np.nanmax(np.abs(vector), initial=0.0):g}"
+
+
+def column_scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
     """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
 
     # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
@@ -313,6 +284,22 @@ def _scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
 # --- The search -------------------------------------------------------------------------------------------------------
 
 
+def _exactly(asked: _Question, constraints: Constraints) -> tuple[_Question, list[Block], Answer]:
+    """The best with B θ = χ_b, physical or not, with the cones it was held to and the question in their scales."""
+    base = asked.base
+    blocks = cones_of(base.layout, constraints, asked.scales)
+    answer = _without_cones(asked)
+    if violation(answer.theta, blocks) > 0.0:
+        answer = _with_base_values(asked, blocks, INSIDE)
+    if CERTIFIED < violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
+        asked = replace(asked, scales=column_scales(base, asked.chi, answer.theta))
+        blocks = cones_of(base.layout, constraints, asked.scales)
+        answer = _with_base_values(asked, blocks, INSIDE)
+    if violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
+        answer = _with_base_values(asked, blocks, 0.0)
+    return asked, blocks, answer
+
+
 def _without_cones(asked: _Question) -> Answer:
     """θ_ref + D (B D)⁺ (χ_b − B θ_ref): P0 eq. (30) in the weighted norm. If it is physical, nothing is nearer."""
     mapped, width = asked.base.map[asked.known], np.where(asked.held, 0.0, asked.width)
@@ -333,10 +320,10 @@ def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> 
     # A rope to the prior: the least distance may be approached as a mass grows without end, and never be reached.
     rope = ROPE / asked.scales.columns
     roped = (np.vstack([asked.far[0], np.diag(rope)]), np.concatenate([asked.far[1], -rope * asked.reference]))
-    for inside in (0.0, INSIDE):  # a body of which something is stated cannot be clipped: the solver stays inside
+    for inside in (0.0, INSIDE):  # ellipsoids, and bodies of which something is stated, cannot be clipped: stay inside
         first = minimise(roped, blocks, start, asked.span, inside)
         theta = clipped(first.theta, blocks, FLOOR, held)
-        if violation(theta, blocks) <= CERTIFIED or not held.any():
+        if violation(theta, blocks) <= CERTIFIED:
             break
     if violation(theta, blocks) > CERTIFIED:
         stated = ", ".join(f"{c.name} = {c.nominal:g}" for c in asked.base.layout.columns if c.known)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.channels import Drives
-from steelyard.estimators.estimator import Hanging
+from steelyard.estimators.estimator import Certificate, Hanging
 from steelyard.findings import Finding
 from steelyard.parameters import Array
 from steelyard.scores import Score
@@ -95,7 +96,8 @@ class Identification:
     """Base parameters with error bars, the score beside that of the nominal model, and where it all came from.
 
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
-    parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value.
+    parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value. Where
+    the estimator promises that it can exist, `certificate` proves it.
     `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`). `gains` are
     the drive gains where they were identified too; `legs` compares legs of a parallel robot that are declared alike.
     """
@@ -118,6 +120,7 @@ class Identification:
     cancelled: tuple[str, ...] = ()
     standard: Array | None = None
     standard_rule: str = ""
+    certificate: Certificate | None = None
     carried: Array | None = None
     gains: DriveGains | None = None
     legs: tuple[LegComparison, ...] = ()
@@ -139,6 +142,11 @@ class Identification:
         """std / |value|."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.std / np.abs(self.value)
+
+    @property
+    def excited(self) -> NDArray[np.bool_]:
+        """Which base parameters the data shows (b,): the others have no value, or one that comes from elsewhere."""
+        return np.isfinite(self.std_classical) | np.isin(self.base.names, self.cancelled)
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Confidence interval of every base parameter with Student's t on `clusters` − 1 degrees of freedom."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,7 +12,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.channels import gains_needed
 from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import WLS, Estimate, Estimator
-from steelyard.estimators.estimator import estimated, finds_gains, in_torques
+from steelyard.estimators.estimator import estimated, finds_gains, in_torques, options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.simulating import SimulatingEstimator
 from steelyard.findings import Finding
@@ -71,7 +71,7 @@ def identify(
     result = Identification(
         robot=problem.model.robot.name,
         estimator=estimator.name,
-        estimator_options=asdict(estimator),  # type: ignore[arg-type]
+        estimator_options=options_of(estimator),
         base=base,
         value=estimate.value,
         covariance=estimate.covariance,
@@ -90,6 +90,7 @@ def identify(
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
         standard=standard,
         standard_rule=rule,
+        certificate=estimate.certificate,
         carried=problem.model.carried,
         gains=_gains(problem, estimate),
         legs=legs,
@@ -135,6 +136,8 @@ def _empty_runs(problem: Problem, information: Information) -> tuple[Finding, ..
 
 def _standard(base: BaseParameters, estimate: Estimate, information: Information) -> tuple[Array | None, str]:
     """A full set of standard parameters with the estimate's base values, and the rule that chose it (P0 §IV)."""
+    if estimate.standard is not None:
+        return estimate.standard, estimate.standard_rule
     nominal = base.layout.nominal
     if not np.all(np.isfinite(estimate.value)):
         return None, "none: some base parameters have no value"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
@@ -41,21 +42,44 @@ class Widths:
 
 @dataclass(frozen=True)
 class Prior:
-    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width says nothing about that column."""
+    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width says nothing about that column.
+
+    `half` H (C, C), where columns are correlated, makes the covariance H Hᵀ; it is zero where the width is infinite.
+    """
 
     reference: Array
     width: Array
+    half: Array | None = None
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """The columns that the prior says something about, (C,)."""
+        return np.isfinite(self.width)
+
+    @property
+    def root(self) -> Array:
+        """H (C, C) of the covariance H Hᵀ, zero where the prior is silent."""
+        return np.diag(np.where(self.told, self.width, 0.0)) if self.half is None else self.half
+
+    @property
+    def rows(self) -> Array:
+        """[H⁻¹ | H⁻¹ θ_ref] (k, C + 1) of the k columns it says something about: rows of unit standard deviation."""
+        told = np.flatnonzero(self.told)
+        out = np.zeros((len(told), len(self.width) + 1))
+        out[:, told] = np.linalg.inv(self.root[np.ix_(told, told)])
+        out[:, -1] = out[:, :-1] @ self.reference
+        return out
 
     def in_base(self, base: BaseParameters) -> Array:
         """Rows [P | p] (k, b + 1) with unit standard deviation: what the prior says about the base parameters.
 
-        χ_b = Bθ ~ N(B θ_ref, B D² Bᵀ). A base parameter that contains a column without a prior gets none; the others
+        χ_b = Bθ ~ N(B θ_ref, B H Hᵀ Bᵀ). A base parameter that contains a column without a prior gets none; the others
         are marginal, which for a normal distribution means taking their block of the covariance.
         """
-        known = np.array([np.all(np.isfinite(self.width[row != 0.0])) for row in base.map])
+        known = np.array([np.all(self.told[row != 0.0]) for row in base.map])
         b = base.map[known]
-        width = np.where(np.isfinite(self.width), self.width, 0.0)
-        root = cholesky(b * width**2 @ b.T, lower=True)
+        half = b @ self.root
+        root = cholesky(half @ half.T, lower=True)
         rows = np.zeros((len(b), len(base) + 1))
         rows[:, np.flatnonzero(known)] = solve_triangular(root, np.eye(len(b)), lower=True)
         rows[:, -1] = solve_triangular(root, b @ self.reference, lower=True)

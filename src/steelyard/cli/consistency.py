@@ -113,8 +113,8 @@ def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
     model = Model(robot, named_terms(robot.terms if robot.terms is not None else DEFAULT_TERMS))
     theta = model.layout.nominal
     negative = () if theta is None else negative_drive(model.layout, theta)
-    floor = None if theta is None else mass_matrix_floor(model, theta)
     verdict = judge_bodies(bodies, tolerance, negative)
+    floor = None if theta is None else mass_matrix_floor(model, theta)
     findings = (*verdict.findings, *(() if floor is None else floor.findings))
     _show_links(robot.name, verdict.links)
     _show_verdict(verdict, floor, unknown)

@@ -20,12 +20,13 @@ from steelyard.demo import Demo
 from steelyard.demo import demo as run_demo
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS
+from steelyard.estimators.estimator import Certificate
 from steelyard.formats.robots import read_robot
 from steelyard.identification import DriveGains, Identification
 from steelyard.model import Model
 from steelyard.plant import Plant
 from steelyard.project import read_project
-from steelyard.report.tables import PayloadRow, effort_unit, payload_rows
+from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows
 from steelyard.results import REPORT
 from steelyard.run import run as run_project
 from steelyard.simulate import Reference, simulate
@@ -170,8 +171,12 @@ def show_result(result: Identification, links: Mapping[str, str] | None = None) 
         people.print(_payload_table(payloads))
     if result.legs:
         people.print(_leg_table(result.legs))
+    if bodies := body_rows(result):
+        people.print(_body_table(bodies))
     people.print(_score_table(result))
     say(f"Scored: {result.relative_error.mask}")
+    if result.certificate is not None:
+        say(_certified(result.certificate))
     say_findings(result.findings)
     say(result.verdict, "bold")
 
@@ -209,6 +214,23 @@ def _payload_table(payloads: Sequence[PayloadRow]) -> Table:
         cells = (f"{value} ± {deviation}" if deviation else value for value, deviation in one.body)
         table.add_row(one.name, one.link, one.stated, *cells)
     return table
+
+
+def _body_table(bodies: Sequence[BodyRow]) -> Table:
+    """The bodies of a certified standard set; bold where one lies on the boundary of what is possible."""
+    table = Table(Column("body", no_wrap=True), "mass [kg]", "com [m]", "principal moments [kg.m2]", "P smallest")
+    for one in bodies:
+        style = "bold" if one.boundary else ""
+        table.add_row(one.name, one.mass, one.com, one.moments, one.smallest, style=style)
+    return table
+
+
+def _certified(certificate: Certificate) -> str:
+    count = sum(x >= 0.0 for x in certificate.smallest.values())
+    return (
+        f"Certified: {count} of {len(certificate.smallest)} bodies can exist, at the price of {certificate.price:+.2%} "
+        f"in residual ({number(certificate.moved_sigma)} σ from unconstrained least squares)."
+    )
 
 
 def _score_table(result: Identification) -> Table:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from steelyard.errors import EstimationError, choices
+from steelyard.body_constraints import Constraints
+from steelyard.errors import EstimationError, ModelError, choices
+from steelyard.estimators.consistent import Consistent
+from steelyard.estimators.consistent_gains import ConsistentGains
 from steelyard.estimators.didim import DIDIM
 from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
@@ -33,6 +36,8 @@ __all__ = [
     "RLS",
     "TLS",
     "WLS",
+    "Consistent",
+    "ConsistentGains",
     "Essential",
     "Estimate",
     "Estimator",
@@ -47,8 +52,13 @@ __all__ = [
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind
-    for kind in (LS, WLS, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, TLSMixed, TLS, IV, DIDIM, OutputError)
-}
+    for kind in (
+        LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS, IV,
+        DIDIM, OutputError,
+    )
+}  # fmt: skip
+# Options that are tables of their own.
+TABLES = {"widths": Widths, "constraints": Constraints}
 
 
 def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estimator:
@@ -61,13 +71,15 @@ def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Esti
     for key, value in given.items():
         if key not in valid:
             raise EstimationError(f"Estimator '{name}': " + choices("option", key, valid))
-        if key == "widths":
+        if key in TABLES:
             try:
-                given[key] = Widths(**value)
-            except TypeError:
+                given[key] = TABLES[key](**value)
+            except (TypeError, ValueError):
                 raise EstimationError(
-                    f"Estimator '{name}': widths takes {', '.join(vars(Widths()))}, not {value!r}."
+                    f"Estimator '{name}': {key} takes {', '.join(vars(TABLES[key]()))}, not {value!r}."
                 ) from None
+            except ModelError as error:
+                raise EstimationError(f"Estimator '{name}': {error}") from None
     try:
         return kind(**given)
     except TypeError:

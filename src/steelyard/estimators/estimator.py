@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,30 @@ class GainEstimate:
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """Proof that a standard set can exist, and what it cost.
+
+    smallest: body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it can exist.
+    boundary: bodies and drive columns that lie on the boundary of what is possible.  moved_sigma: how far the base
+    values lie from the unconstrained ones in the metric of the information, in σ.  price: ‖y − Wθ‖ in units of σ_j,
+    relative to that of unconstrained least squares, minus one.  weight: of the prior.  status and iterations are those
+    of the solver.
+    """
+
+    smallest: dict[str, float]
+    boundary: tuple[str, ...]
+    moved_sigma: float
+    price: float
+    weight: float
+    status: str
+    iterations: int
+
+    @property
+    def holds(self) -> bool:
+        return all(x >= 0.0 for x in self.smallest.values())
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Values of the base parameters and how sure they are.
 
@@ -47,7 +71,8 @@ class Estimate:
     covariance (b, b) by leave-one-block-out;
     `clusters` blocks were left out in turn, so intervals use Student's t with `clusters` − 1 degrees of freedom.
     `condition` is that of the weighted W_b, `condition_scaled` with columns of unit norm. `gains` are there where the
-    estimator finds drive gains too; the values are then in SI, whatever the efforts' unit was.
+    estimator finds drive gains too; the values are then in SI, whatever the efforts' unit was. `standard` (C,) is there
+    where the estimator finds a full standard set, chosen as `standard_rule` says, with its `certificate`.
     """
 
     value: Array
@@ -59,6 +84,9 @@ class Estimate:
     condition_scaled: float
     findings: tuple[Finding, ...] = ()
     gains: GainEstimate | None = None
+    standard: Array | None = None
+    standard_rule: str = ""
+    certificate: Certificate | None = None
 
     def with_findings(self, more: Sequence[Finding]) -> Estimate:
         """The same with findings added."""
@@ -75,6 +103,19 @@ class Estimator(Protocol):
     name: ClassVar[str]
 
     def estimate(self, base: BaseParameters, information: Information) -> Estimate: ...
+
+
+def options_of(estimator: Estimator) -> dict[str, Any]:
+    """The options by name as plain tables, lists and numbers, as a project file would state them."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, Mapping):
+            return {key: plain(value) for key, value in x.items()}
+        if isinstance(x, list | tuple | np.ndarray):
+            return [plain(value) for value in x]
+        return x.item() if isinstance(x, np.generic) else x
+
+    return plain(asdict(estimator))  # type: ignore[arg-type]
 
 
 def finds_gains(estimator: Estimator) -> bool:

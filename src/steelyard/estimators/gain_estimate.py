@@ -66,7 +66,7 @@ def gain_estimate(
 
     `covariance` is the classical one of (g, χ). The stated deviation of what is known of a payload is part of all.
     """
-    blocks, start = _scaled(base, information)
+    blocks, start = scaled_blocks(base, information)
     first = solve(blocks.whole, start)
     if not np.all(np.isfinite(first.factor) & (first.factor != 0.0)):
         raise EstimationError("A gain came out as zero or not at all: use the estimator gains, which no unit disturbs.")
@@ -111,7 +111,7 @@ def gain_estimate(
     )
 
 
-def _scaled(base: BaseParameters, information: Information) -> tuple[DriveBlocks, GainSolution]:
+def scaled_blocks(base: BaseParameters, information: Information) -> tuple[DriveBlocks, GainSolution]:
     """The equations of the motors whose gain has a scale, judged by the likelihood whatever the estimator, and that
     solution: no null direction reaches the gain, and it is told from noise."""
     without: list[int] = []

@@ -25,13 +25,16 @@ def checked_weight(weight: float | None) -> None:
         raise EstimationError(f"The weight of a prior must be positive and at most 1e12, not {weight!r}.")
 
 
-def regularised(information: Information, base: BaseParameters, prior: Array, weight: float | None) -> Estimate:
+def regularised(
+    information: Information, base: BaseParameters, prior: Array, weight: float | None, weights: Array | None = None
+) -> Estimate:
     """WLS with the rows [P | p] of a prior, in units of their standard deviation, times √weight.
 
     θ̂ = (A + w PᵀP)⁻¹ (Wᵀy + w Pᵀp): an error of the prior's mean moves θ̂ as well, so the covariance is that of the data
-    (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹.
+    (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹. `weights` (n,) of the joints' rows,
+    by default 1/σ_j.
     """
-    weights = 1.0 / joint_deviations(information, base)
+    weights = 1.0 / joint_deviations(information, base) if weights is None else weights
     findings: tuple[Finding, ...] = ()
     if weight is None:
         weight, findings = chosen_weight(information, base, weights, prior)
@@ -75,6 +78,33 @@ def chosen_weight(
     )
     if weight == WEIGHTS[0]:
         advice = "the prior contradicts the data: check the robot file, its units and the widths, or use wls"
+        return weight, (Finding("prior-weight", "warning", message, fix=advice),)
+    return weight, (Finding("prior-weight", "info", message),)
+
+
+def corner_weight(
+    information: Information, base: BaseParameters, weights: Array, prior: Array
+) -> tuple[float, tuple[Finding, ...]]:
+    """The one of WEIGHTS at the corner of the L-curve: log ‖y − Wθ‖² against log ‖p − Pθ‖², where it bends most.
+
+    The bend is that of the circle through three neighbouring points, 4 · area / product of the sides, positive towards
+    the origin.
+    """
+    data = stacked(information, base.kept, np.where(np.isfinite(weights), weights, 0.0))
+    points = []
+    for weight in WEIGHTS:
+        whole = triangular(np.concatenate([data, np.sqrt(weight) * prior]))
+        theta = np.append(-np.linalg.lstsq(whole[:-1, :-1], whole[:-1, -1], rcond=None)[0], 1.0)
+        points.append([np.log(max(float(np.sum((rows @ theta) ** 2)), 1e-300)) for rows in (data, prior)])
+    before, here, after = np.array(points[:-2]), np.array(points[1:-1]), np.array(points[2:])
+    first, second = here - before, after - here
+    area = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+    sides = np.prod([np.linalg.norm(x, axis=1) for x in (first, second, after - before)], axis=0)
+    bend = 2.0 * area / np.maximum(sides, 1e-300)
+    weight = WEIGHTS[1 + int(bend.argmax())]
+    message = f"the prior's weight {weight:.3g} lies at the corner of the L-curve (of {len(WEIGHTS)} weights tried)"
+    if bend.max() <= 0.0:
+        advice = "the curve has no corner: state a weight, or choose it by cross-validation"
         return weight, (Finding("prior-weight", "warning", message, fix=advice),)
     return weight, (Finding("prior-weight", "info", message),)
 

@@ -44,6 +44,7 @@ def render(
         gains=tables.gain_rows(result),
         gains_stated=result.gains is not None and bool(np.isfinite(result.gains.stated).any()),
         payloads=tables.payload_rows(result, links),
+        bodies=tables.body_rows(result),
         parameters=parameters,
         qualities=tables.QUALITIES,
         quality_counts=tables.quality_counts(parameters),

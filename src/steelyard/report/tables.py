@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.bodies import PayloadBody, payload_bodies
+from steelyard.consistency import judge
 from steelyard.findings import Finding
 from steelyard.identification import Identification
 from steelyard.parameters import INERTIAL, Layout
@@ -91,6 +92,18 @@ class PayloadRow:
 
 
 @dataclass(frozen=True)
+class BodyRow:
+    """A body of a certified standard set in print: mass, centre of mass, principal moments, smallest eigenvalue."""
+
+    name: str
+    mass: str
+    com: str
+    moments: str
+    smallest: str
+    boundary: bool
+
+
+@dataclass(frozen=True)
 class ErrorCell:
     """One model on one set of rows: `kind` is fitted, unseen or nominal; `bar` [%] is relative to the worst of all."""
 
@@ -147,7 +160,9 @@ def parameter_rows(result: Identification) -> tuple[ParameterRow, ...]:
                 relative=numerals.share(relative),
                 relative_key=_key(relative),
                 bar=bar_length(relative),
-                quality="cancelled" if name in result.cancelled else quality(value, relative),
+                quality="cancelled"
+                if name in result.cancelled
+                else quality(value if result.excited[k] else math.nan, relative),
                 unit=numerals.unit(result.base.units[k]),
                 nominal=numerals.given(nominal[k]),
                 nominal_key=_key(nominal[k]),
@@ -200,6 +215,21 @@ def payload_rows(result: Identification, links: Mapping[str, str] | None = None)
         )
         for one in payload_bodies(result, links)
     )
+
+
+def body_rows(result: Identification) -> tuple[BodyRow, ...]:
+    """Every body of a standard set that was certified; none where there is no certificate."""
+    certificate, theta = result.certificate, result.standard
+    if certificate is None or theta is None:
+        return ()
+    rows = []
+    for one in judge(result.base.layout, theta).links:
+        com = DASH if one.com is None else " ".join(numerals.number(x, 3) for x in one.com)
+        moments = " ".join(numerals.number(x, 3) for x in one.eigenvalues)
+        smallest = numerals.number(certificate.smallest[one.name], 3)
+        boundary = one.name in certificate.boundary
+        rows.append(BodyRow(one.name, numerals.number(one.mass), com, moments, smallest, boundary))
+    return tuple(rows)
 
 
 def _stated(payload: PayloadBody) -> str:

@@ -1,0 +1,234 @@
+"""Least squares over physical standard sets: the fit, and the estimate made of it with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from steelyard.base_parameters import BaseParameters
+from steelyard.body_constraints import Constraints
+from steelyard.cones import Answer, Block, Entropy, Scales, clipped, least_squares, minimise, violation
+from steelyard.consistency import held_columns, judge_stated, link_columns, pseudo_inertia
+from steelyard.errors import EstimationError
+from steelyard.estimators.estimator import Certificate, Estimate
+from steelyard.estimators.least_squares import DATA_TOLERANCE
+from steelyard.feasibility import CERTIFIED, GOOD, INSIDE, cones_of
+from steelyard.findings import Finding
+from steelyard.information import triangular
+from steelyard.parameters import Array
+
+# Eigenvalues are cut at this part of a body's size: as little as rounding allows for none to come out negative.
+FLOOR = 1e-11
+# A body or drive column closer than this to the boundary, in units of its size, lies on it.
+ON_BOUNDARY = 1e-6
+# A residual below this part of the effort is rounding.
+ROUNDING = 1e-6
+# A residual that grows by more than this says that something in the model is wrong.
+DEAR = 0.03
+
+
+class Data(NamedTuple):
+    """Rows [R | y] (k, b + 1) in base parameters, in units of σ, and their least-squares values (b,).
+
+    NaN are those that the motion does not show; what they share with others is carried by these.
+    """
+
+    rows: Array
+    value: Array
+
+    @staticmethod
+    def solved(rows: Array) -> Data:
+        """The rows with the smallest of their least-squares values."""
+        if not np.all(np.isfinite(rows)):
+            raise EstimationError("The numbers overflow: positions or efforts are absurd. Check units, ratio and gain.")
+        return Data(rows, np.asarray(np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0], float))
+
+    @property
+    def least(self) -> float:
+        """‖y − R χ̂‖ in σ, the least there is."""
+        return self.residual(np.nan_to_num(self.value))
+
+    def residual(self, value: Array) -> float:
+        """‖y − R χ‖ in σ."""
+        return float(np.linalg.norm(self.rows @ np.append(-value, 1.0)))
+
+    def moved(self, value: Array) -> float:
+        """How far base values are from the least-squares ones in the metric of the information, in σ."""
+        return float(np.sqrt(max(self.residual(value) ** 2 - self.least**2, 0.0)))
+
+    @property
+    def effort(self) -> float:
+        """‖y‖ in σ."""
+        return float(np.linalg.norm(self.rows[:, -1]))
+
+    def standard(self, base: BaseParameters) -> Array:
+        """The rows in standard parameters, (k, C + 1)."""
+        return np.column_stack([self.rows[:, :-1] @ base.map, self.rows[:, -1]])
+
+    def shown(self, base: BaseParameters) -> BaseParameters:
+        """Base parameters whose map says what the excited ones stand for in this motion: with the effect of others."""
+        return replace(base, map=self.shares @ base.map)
+
+    @property
+    def shares(self) -> Array:
+        """S (b, b): what an excited parameter carries in this motion, S χ; the others stand for themselves."""
+        excited = np.isfinite(self.value)
+        out = np.eye(len(excited))
+        if not excited.all():
+            r = self.rows[:, :-1]
+            share = np.linalg.lstsq(r[:, excited], r[:, ~excited], rcond=None)[0]
+            size = np.linalg.norm(r[:, ~excited], axis=0) / np.linalg.norm(r[:, excited], axis=0)[:, None]
+            out[np.ix_(excited, ~excited)] = np.where(np.abs(share) > DATA_TOLERANCE * size, share, 0.0)
+        return out
+
+
+def fitted(
+    base: BaseParameters,
+    rows: Array,
+    constraints: Constraints,
+    scales: Scales,
+    entropies: tuple[Entropy, ...] = (),
+    nearly: Array | None = None,
+) -> Answer:
+    """argmin ½‖A θ − a‖² + Σ entropies over the physical θ, from rows [A | a].
+
+    Without entropies the rows have full column rank, and their minimum is tried first: where it is physical, nothing is
+    better. With them, `nearly` are rows that stand for the entropies to second order: where the search starts.
+    """
+    layout, held = base.layout, held_columns(base.layout)
+    free = np.flatnonzero(~held)
+    size = np.append(scales.columns[free], 1.0)
+
+    def triangle(some: Array) -> Array:
+        return triangular(size * np.column_stack([some[:, free], some[:, -1] - some[:, :-1] @ layout.known]))
+
+    r = triangle(rows)
+    whole = r if nearly is None else triangle(np.vstack([rows, nearly]))
+    start = layout.known.copy()
+    start[free] = size[:-1] * solve_triangular(whole[: len(free), :-1], whole[: len(free), -1])
+    blocks = cones_of(layout, constraints, scales)
+    if not entropies and violation(start, blocks) == 0.0:
+        return Answer(start, "Closed form", 0)
+    matrix = np.zeros((len(r), len(layout)))
+    matrix[:, free] = r[:, :-1] / size[:-1]
+    # what no θ explains is no part of the search
+    squares = matrix[: len(free)], -r[: len(free), -1]
+    span, answers = np.diag(scales.columns)[:, free], []
+    # bodies of which something is stated, and ellipsoids, cannot be clipped: the solver stays inside
+    for inside in (INSIDE,) if held.any() else (0.0, INSIDE):
+        answers.append(least_squares(squares, blocks, start, span, entropies, inside))
+        if not entropies and not _good(answers[-1], blocks, held):
+            answers.append(minimise(squares, blocks, start, span, inside))  # the same minimum, another way to it
+        if _good(answers[-1], blocks, held):
+            return answers[-1]
+    return min(answers, key=lambda one: violation(clipped(one.theta, blocks, FLOOR, held), blocks))
+
+
+def _good(answer: Answer, blocks: Sequence[Block], held: NDArray[np.bool_]) -> bool:
+    return answer.status in GOOD and violation(clipped(answer.theta, blocks, FLOOR, held), blocks) <= CERTIFIED
+
+
+def certified(
+    base: BaseParameters,
+    data: Data,
+    answer: Answer,
+    free: Estimate,
+    weight: float,
+    constraints: Constraints,
+    scales: Scales,
+) -> Estimate:
+    """The estimate of a standard set, checked by numpy alone; its error bars are those of the unconstrained one."""
+    blocks = cones_of(base.layout, constraints, scales)
+    theta = answer.theta
+    if violation(theta, blocks) > 0.0:
+        theta = clipped(theta, blocks, FLOOR, held_columns(base.layout))
+    if violation(theta, blocks) > CERTIFIED:
+        raise EstimationError(
+            f"Found no standard set that satisfies the constraints ({answer.status}). Widen the mass bounds, boxes, "
+            "ellipsoids and hulls, check the total mass and what is stated of payloads, or lower the margin."
+        )
+    value = base.map @ theta
+    certificate = Certificate(
+        smallest={
+            name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0])
+            for name, columns in link_columns(base.layout).items()
+        },
+        boundary=tuple(_boundary(base, theta, scales, constraints)),
+        moved_sigma=data.moved(value),
+        # data without noise leaves nothing to compare with
+        price=(data.residual(value) - data.least) / max(data.least, ROUNDING * data.effort, 1e-300),
+        weight=weight,
+        status=answer.status,
+        iterations=answer.iterations,
+    )
+    unsure = ~np.isfinite(free.value) | (np.any(data.shares != np.eye(len(base)), axis=1) & (weight == 0.0))
+    covariance, classical = (_without(c, unsure) for c in (free.covariance, free.covariance_classical))
+    rule = "least squares over robots that can exist" + (", pulled to the nominal values" if weight else "")
+    return replace(
+        free,
+        value=value,
+        covariance=covariance,
+        covariance_classical=classical,
+        standard=theta,
+        standard_rule=rule,
+        certificate=certificate,
+        findings=(
+            *(finding for finding in free.findings if finding.code != "not-excited"),
+            *_findings(base, certificate, unsure),
+            *judge_stated(base.layout, constraints.tolerance).findings,
+        ),
+    )
+
+
+def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
+    """The covariance with NaN where the data alone does not tell a parameter."""
+    out = covariance.copy()
+    out[unsure, :] = out[:, unsure] = np.nan
+    return out
+
+
+def _boundary(base: BaseParameters, theta: Array, scales: Scales, constraints: Constraints) -> Iterator[str]:
+    """Bodies whose scaled pseudo-inertia is singular, and drive columns that are zero."""
+    held = held_columns(base.layout)
+    for name, columns in link_columns(base.layout).items():
+        mass, length = scales.links[name]
+        size = np.sqrt(mass) * np.array([length, length, length, 1.0])
+        scaled = pseudo_inertia(theta[columns]) / np.outer(size, size)
+        if not held[columns].all() and np.linalg.eigvalsh(scaled)[0] < ON_BOUNDARY:
+            yield name
+    for k, column in enumerate(base.layout.columns):
+        if column.symbol in constraints.nonnegative and theta[k] < ON_BOUNDARY * scales.columns[k]:
+            yield column.name
+
+
+def _findings(base: BaseParameters, certificate: Certificate, unsure: NDArray[np.bool_]) -> Iterator[Finding]:
+    if unsure.any():
+        names = ", ".join(compress(base.names, unsure))
+        message = f"this motion does not show {names} on their own: the robot file and what is possible decide them"
+        fix = "move the joints concerned faster, further and together"
+        yield Finding("not-excited", "warning", message, fix=fix)
+    if certificate.boundary:
+        yield Finding(
+            "on-the-boundary",
+            "info",
+            f"on the boundary of what is possible: {', '.join(certificate.boundary)}; the estimate lies "
+            f"{certificate.moved_sigma:.3g} σ from unconstrained least squares (residual {certificate.price:+.2%})",
+            fix="σ is that of the unconstrained estimate; entropic or pull-back regularisation keeps off the boundary",
+        )
+    if certificate.price > DEAR and not certificate.weight:
+        yield Finding(
+            "consistency-is-dear",
+            "warning",
+            f"no robot that can exist fits as well: the residual grows by {certificate.price:.1%}",
+            fix="look for a missing term, a wrong gain, a wrong payload or wrong kinematics; check the constraints",
+        )
+    if certificate.status not in GOOD:
+        message = f"The solver stopped early ({certificate.status}): a better set may exist."
+        advice = "Give mass bounds or a prior, or a small tolerance."
+        yield Finding("feasibility-inaccurate", "warning", message, fix=advice)
