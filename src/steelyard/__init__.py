@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.body_constraints import Constraints
 from steelyard.causal import Chunk
 from steelyard.channels import ChannelMap, Signal
 from steelyard.controllers import PD, PID, Cascade, ComputedTorque
+from steelyard.criteria import ConditionNumber, DeviationTargets, DOptimal
 from steelyard.delays import Delays, estimate_delays
+from steelyard.design import Design, design_excitation
 from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, MAP, RLS, TLS, WLS, Essential, Gains, Huber, Ridge, TLSMixed
+from steelyard.estimators import LS, MAP, RLS, TLS, WLS, Consistent, Essential, Gains, Huber, Ridge, TLSMixed
 from steelyard.excitation import limits_of, random_fourier, random_points
 from steelyard.experiment import Experiment
+from steelyard.export.c import c_files
+from steelyard.export.export import Export
+from steelyard.export.identified import Identified, identified
+from steelyard.export.latex import latex_table
+from steelyard.export.mjcf import edited_mjcf
+from steelyard.export.new_mjcf import new_mjcf
+from steelyard.export.new_urdf import new_urdf
+from steelyard.export.python import python_file
+from steelyard.export.urdf import edited_urdf
+from steelyard.families import BSplineFamily, FourierFamily
 from steelyard.findings import Finding
+from steelyard.forecast import Forecast, forecast, planned
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
@@ -19,6 +33,7 @@ from steelyard.identify import identify
 from steelyard.information import Information
 from steelyard.load import with_load
 from steelyard.model import Model
+from steelyard.motion_limits import MotionLimits
 from steelyard.observe import observe
 from steelyard.online import Online, Watch
 from steelyard.parameters import Column
@@ -35,6 +50,7 @@ from steelyard.run import run
 from steelyard.samples import Samples
 from steelyard.selection import Selection, offers, select
 from steelyard.simulate import Loop, Reference, Simulated, simulate
+from steelyard.surroundings import Box, Capsule, Plane, Surroundings
 from steelyard.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
@@ -70,7 +86,10 @@ __all__ = [
     "WLS",
     "AsymmetricCoulomb",
     "AsymmetricViscous",
+    "BSplineFamily",
     "BaseParameters",
+    "Box",
+    "Capsule",
     "Cascade",
     "ChannelMap",
     "Chunk",
@@ -78,30 +97,42 @@ __all__ = [
     "Comparison",
     "Compensator",
     "ComputedTorque",
+    "ConditionNumber",
+    "Consistent",
+    "Constraints",
     "Coulomb",
     "Coupling",
     "CrossValidation",
+    "DOptimal",
     "Dahl",
     "Delays",
+    "Design",
+    "DeviationTargets",
     "Drift",
     "Entry",
     "Essential",
     "Experiment",
+    "Export",
     "Finding",
+    "Forecast",
     "Fourier",
+    "FourierFamily",
     "Gains",
     "Huber",
     "Identification",
+    "Identified",
     "Information",
     "LoadFriction",
     "Loop",
     "Model",
     "Motion",
+    "MotionLimits",
     "Offset",
     "OnJoints",
     "Online",
     "Payload",
     "PayloadResult",
+    "Plane",
     "Plant",
     "PowerLaw",
     "Preparation",
@@ -120,6 +151,7 @@ __all__ = [
     "Springs",
     "SteelyardError",
     "Stribeck",
+    "Surroundings",
     "TLSMixed",
     "Term",
     "TrapezoidalAcceleration",
@@ -128,15 +160,26 @@ __all__ = [
     "Watch",
     "base_parameters",
     "builtin_robots",
+    "c_files",
     "compare",
     "cross_validate",
+    "design_excitation",
+    "edited_mjcf",
+    "edited_urdf",
     "estimate_delays",
+    "forecast",
+    "identified",
     "identify",
+    "latex_table",
     "limits_of",
+    "new_mjcf",
+    "new_urdf",
     "observe",
     "offers",
+    "planned",
     "predict",
     "prepare",
+    "python_file",
     "random_fourier",
     "random_points",
     "read_project",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli import check, consistency, identify, init, payload, robots, twin, validation, watch
+from steelyard.cli import check, consistency, excite, export, identify, init, payload, robots, twin, validation, watch
 from steelyard.cli.console import FAILED, app, emit_line, say
 from steelyard.errors import SteelyardError
 
@@ -16,6 +16,8 @@ __all__ = [
     "app",
     "check",
     "consistency",
+    "excite",
+    "export",
     "identify",
     "init",
     "main",

@@ -1,0 +1,195 @@
+"""Command that writes files for others: `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from steelyard.cli.console import JsonFlag, app, emit, number, people, say
+from steelyard.errors import OutputError, ProjectError, choices
+from steelyard.export.c import c_files
+from steelyard.export.changes import Change
+from steelyard.export.export import Export
+from steelyard.export.identified import Identified, identified
+from steelyard.export.latex import latex_table
+from steelyard.export.mjcf import edited_mjcf
+from steelyard.export.new_mjcf import new_mjcf
+from steelyard.export.new_urdf import new_urdf
+from steelyard.export.parts import identifier
+from steelyard.export.python import python_file
+from steelyard.export.urdf import edited_urdf
+from steelyard.formats.robots import builtin_robots
+from steelyard.formats.urdf import root_tag
+from steelyard.payload import UNLOADED
+from steelyard.reopen import Reopened, reopen
+from steelyard.results import check_file, record, result_file, whole_folder, write_files
+
+SCHEMA = "steelyard.export/1"
+# Formats that edit a robot file, with the root of such a file and how a new one is called; then those that do not.
+MODELS = {"urdf": ("robot", ".urdf"), "mjcf": ("mujoco", ".xml")}
+FORMATS = (*MODELS, "c", "python", "latex")
+
+
+@app.command(name="export")
+def export_command(
+    result: Annotated[Path, typer.Argument(help="A run folder or its result.json.")],
+    to: Annotated[str, typer.Option(help=f"One of: {', '.join(FORMATS)}.")],
+    source: Annotated[
+        Path | None, typer.Option(help="URDF or MJCF to put the values into; default the result's own robot file.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write, of c the folder; what is there is replaced. Never --source else."),
+    ] = None,
+    load: Annotated[
+        str, typer.Option(help="A payload of the project, made part of the link that carries it.")
+    ] = UNLOADED,
+    name: Annotated[str | None, typer.Option(help="What functions and files are called, of c, python, latex.")] = None,
+    regroupings: Annotated[bool, typer.Option("--regroupings", help="Of latex: a second table, of the sums.")] = False,
+    allow_infeasible: Annotated[
+        bool, typer.Option("--allow-infeasible", help="Of c and python: the values as identified, physical or not.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write an identified model as URDF, MJCF, C, Python or a LaTeX table; what does not agree is not written."""
+    _check_asked(to, source, name, regroupings, allow_infeasible)
+    reopened = reopen(result, [], load=load)
+    origin = _origin(reopened, to, source)
+    place = _place(result, reopened, to, origin, out, name)
+    chosen = None if to == "latex" else identified(reopened.model, reopened.result, load, allow_infeasible)
+    made = _made(to, reopened, chosen, origin, name, regroupings)
+    written = _write(place, made)
+    if as_json:
+        emit(_document(made, chosen, origin, written))
+    _show(made, chosen)
+    for path in written:
+        say(f"Written: {path}")
+
+
+def _check_asked(to: str, source: Path | None, name: str | None, regroupings: bool, allow_infeasible: bool) -> None:
+    """Options that the format has no use for are mistakes, not wishes."""
+    if to not in FORMATS:
+        raise ProjectError("--to: " + choices("format", to, FORMATS))
+    useless = {
+        "--source": source is not None and to not in MODELS,
+        "--name": name is not None and to in MODELS,
+        "--regroupings": regroupings and to != "latex",
+        "--allow-infeasible": allow_infeasible and to not in ("c", "python"),
+    }
+    for option, given in useless.items():
+        if given:
+            raise ProjectError(f"{option} means nothing to --to {to}: leave it out.")
+
+
+def _origin(reopened: Reopened, to: str, source: Path | None) -> Path | None:
+    """The robot file to edit: the one named, else the result's own where it is of the format, else none."""
+    if to not in MODELS or source is not None:
+        return source
+    robot = reopened.project.spec.robot
+    if robot in builtin_robots():
+        return None
+    own = reopened.project.path.parent / robot
+    if own.suffix.lower() not in (".urdf", ".xml", ".mjcf"):
+        return None
+    return own if root_tag(own.read_bytes(), str(own)) == MODELS[to][0] else None
+
+
+def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: Path | None, name: str | None) -> Path:
+    """Where to write: as asked; else beside the file that is edited, or beside the run folder, where nothing is yet."""
+    run = result_file(result).resolve().parent
+    if to == "c":
+        return out or run.with_name(f"{run.name}-c")
+    stem = name or identifier(reopened.model.robot.name, "robot").lower()
+    endings = {kind: ending for kind, (_, ending) in MODELS.items()} | {"python": ".py", "latex": ".tex"}
+    beside = run.with_name(f"{stem}{endings[to]}") if origin is None else origin.with_stem(f"{origin.stem}-identified")
+    place = beside if out is None else out / beside.name if out.is_dir() else out
+    if out is None and place.exists():
+        raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another file.")
+    check_file(place)
+    return place
+
+
+def _made(
+    to: str, reopened: Reopened, chosen: Identified | None, origin: Path | None, name: str | None, regroupings: bool
+) -> Export:
+    if chosen is None:
+        return latex_table(reopened.result, reopened.model.robot, regroupings, name)
+    if to == "c":
+        return c_files(chosen, name)
+    if to == "python":
+        return python_file(chosen, name)
+    if origin is None:
+        return (new_urdf if to == "urdf" else new_mjcf)(chosen.model, chosen.bearing)
+    return (edited_urdf if to == "urdf" else edited_mjcf)(chosen.model, chosen.bearing, origin)
+
+
+def _write(place: Path, made: Export) -> tuple[Path, ...]:
+    """All files or none: a folder of C, else the one file under the name that was asked for."""
+    if made.name == "c":
+        with whole_folder(place, tuple(made.files)) as fresh:
+            for name, content in made.files.items():
+                (fresh / name).write_bytes(content)
+        return tuple(place / name for name in made.files)
+    (content,) = made.files.values()
+    write_files({place: content})
+    return (place,)
+
+
+# --- For people and programs ------------------------------------------------------------------------------------------
+
+
+def _document(made: Export, chosen: Identified | None, origin: Path | None, written: Sequence[Path]) -> dict[str, Any]:
+    standard = None
+    if chosen is not None:
+        standard = {
+            "rule": chosen.rule,
+            "load": chosen.load,
+            "physical": chosen.physical,
+            "smallest": chosen.smallest,
+            "distance_sigma": chosen.distance_sigma,
+            "torque_change": chosen.torque_change,
+            "values": dict(zip(chosen.model.layout.names, chosen.theta.tolist(), strict=True)),
+        }
+    return record(
+        SCHEMA,
+        {
+            "format": made.name,
+            "files": [str(path) for path in written],
+            "source": None if origin is None else str(origin),
+            "parity": None if made.parity is None else asdict(made.parity),
+            "left_out": list(made.left_out),
+            "changes": [asdict(change) for change in made.changes],
+            "standard": standard,
+        },
+    )
+
+
+def _show(made: Export, chosen: Identified | None) -> None:
+    if made.changes:
+        people.print(_change_table(made.changes))
+    for one in made.left_out:
+        say(f"Left out: {one}", "yellow")
+    if chosen is None:
+        say("Read back: every value is that of the result.")
+        return
+    say(f"Parameters: {chosen.rule}.")
+    if chosen.cost:
+        say(chosen.cost, "yellow")
+    say(chosen.certificate, "green" if chosen.physical else "bold red")
+    if made.parity is None:
+        say("Not compiled here: there is no 'cc'. Run the self-test where there is one.", "yellow")
+    else:
+        say(f"Read back: {made.parity}.", "bold")
+
+
+def _change_table(changes: Sequence[Change]) -> Table:
+    table = Table(Column("link or joint", no_wrap=True), "quantity", "before", "after", "unit", title="What changed")
+    for one in changes:
+        before, after = ("—" if x is None else number(x) for x in (one.before, one.after))
+        table.add_row(one.owner, one.quantity, before, after, one.unit)
+    return table

@@ -1,0 +1,127 @@
+"""Identified: the full standard set of a result that goes into files, physical unless it is said not to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from steelyard.consistency import judge, link_columns, pseudo_inertia
+from steelyard.errors import ModelError, choices
+from steelyard.export.parity import random_states
+from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, nearest_feasible, scatter
+from steelyard.identification import Identification
+from steelyard.model import Model
+from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
+from steelyard.terms import TIME
+
+# Below this the torques of two standard sets are the same but for rounding.
+SAME_TORQUE = 1e-9
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A model with standard parameters theta (C,) [SI] and the load case it is exported with.
+
+    `rule` says how the set was chosen, `estimator` by what it was found. What a physical set cost: `distance_sigma`,
+    how far its base values lie from the result's, and `torque_change` ‖τ(θ) − τ_result‖ / ‖τ_result‖ on random states.
+    """
+
+    model: Model
+    theta: Array
+    rule: str
+    load: str = UNLOADED
+    estimator: str = ""
+    distance_sigma: float = 0.0
+    torque_change: float = 0.0
+
+    @property
+    def bearing(self) -> Array:
+        """theta (C,) with the payload of the load case made part of the link that carries it."""
+        return self.model.bearing(self.theta, self.load)
+
+    @cached_property
+    def smallest(self) -> dict[str, float]:
+        """The certificate: smallest eigenvalue of every body's pseudo-inertia [SI], payloads included."""
+        return {
+            name: float(np.linalg.eigvalsh(pseudo_inertia(self.theta[columns]))[0])
+            for name, columns in link_columns(self.model.layout).items()
+        }
+
+    @cached_property
+    def physical(self) -> bool:
+        return is_physical(self.model, self.theta)
+
+    @property
+    def certificate(self) -> str:
+        """One sentence on whether such a robot can exist."""
+        name = min(self.smallest, key=lambda name: self.smallest[name])
+        least = f"smallest eigenvalue of a pseudo-inertia {self.smallest[name]:.3g} ({name})"
+        if self.physical:
+            return f"Certified: every body can exist, friction and rotor inertias are not negative; {least}."
+        wrong = [link.name for link in judge(self.model.layout, self.theta, CERTIFIED).links if not link.passes]
+        negative = [name for name, _ in judge(self.model.layout, self.theta).negative]
+        return f"Not physical ({', '.join(wrong + negative)}): it predicts torque, and must not be simulated; {least}."
+
+    @property
+    def cost(self) -> str:
+        """What choosing this set changed, in σ and in torque; empty where nothing."""
+        if self.distance_sigma == 0.0 and self.torque_change <= SAME_TORQUE:
+            return ""
+        beyond = "" if self.distance_sigma <= NOISE_SIGMA else ", more than noise explains: see steelyard consistency"
+        return (
+            f"Its base values lie {self.distance_sigma:.3g} σ from the result's{beyond}; torques differ by "
+            f"{self.torque_change:.2g} (relative, random states)."
+        )
+
+
+def is_physical(model: Model, theta: Array) -> bool:
+    """Every link and payload can exist, and no rotor inertia or friction is negative."""
+    return judge(model.layout, theta, CERTIFIED).consistent
+
+
+def identified(
+    model: Model, result: Identification, load: str = UNLOADED, allow_infeasible: bool = False
+) -> Identified:
+    """The standard set of a result for export: its own where that is physical, else the nearest that is.
+
+    The nearest has the same base values where a physical robot can have them; where none can, those nearest in σ, and
+    the price is told. `allow_infeasible` takes the result's own set, or its base values on the kept columns, as they
+    are. `load` names a payload of the model that the export carries.
+    """
+    if result.carried is not None:
+        model = replace(model, carried=result.carried)
+    if model.layout.names != result.base.layout.names:
+        raise ModelError(
+            f"The model of '{model.robot.name}' has other columns than the result: its terms or payloads differ from "
+            "those of the fit. Reopen the result with its own project."
+        )
+    if load not in (UNLOADED, *model.loads):
+        raise ModelError(choices("load", load, (UNLOADED, *model.loads)))
+    own = result.standard
+    if own is not None and (allow_infeasible or is_physical(model, own)):
+        change = _torque_change(model, own, result.theta, load)
+        rule = f"the result's own: {result.standard_rule}"
+        return Identified(model, own, rule, load, result.estimator, 0.0, change)
+    if allow_infeasible:
+        unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
+        if unknown:
+            raise ModelError(f"These base parameters have no value: {', '.join(unknown)}. Leave allow_infeasible out.")
+        rule = "the base values on their own columns, zero elsewhere"
+        return Identified(model, result.theta, rule, load, result.estimator)
+    found = nearest_feasible(result.base, result.value, scatter(result.std, result.covariance_classical))
+    prior = "smallest" if result.base.layout.nominal is None else "nearest to the nominal values"
+    values = "the result's base values" if found.possible else "the possible base values nearest to the result's"
+    rule = f"the physical set {prior} with {values}"
+    change = _torque_change(model, found.theta, result.theta, load)
+    return Identified(model, found.theta, rule, load, result.estimator, found.distance_sigma, change)
+
+
+def _torque_change(model: Model, theta: Array, own: Array, load: str) -> float:
+    """‖τ(theta) − τ(own)‖ / ‖τ(own)‖ on random states, at the start of a run."""
+    states = random_states(model)
+    t = np.zeros(states.q.shape[1]) if TIME in model.uses else None
+    reference = model.torque(*states, own, t, load=load)
+    return float(np.linalg.norm(model.torque(*states, theta, t, load=load) - reference) / np.linalg.norm(reference))
