@@ -4,7 +4,10 @@
     tx40        log file to base parameters against FIGAROH 1.0.2's regressor + decimation + solve on the same samples
     p0          essential and standard parameters, consistency and 10-fold cross-validation of the TX40, after the pass
     loops       regressors of looped robots, closure included, against that of an open 6-axis arm
+    design      an exciting motion of the TX-40, beside SLSQP by finite differences on the same criterion
     online      a running log of a 6-axis robot, identified and watched chunk by chunk
+    consistent  robots that can exist, a 7-axis arm and a tree of 30 links, beside cvxpy on the same problem
+    export      exported C: inverse dynamics beside Pinocchio's and our own kernel
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
 `make bench` runs all and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
@@ -34,6 +37,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from consistent import bench_consistent, consistent_table
+from design import bench_design, design_table
+from export import bench_export, export_table
 from iv import bench_iv, iv_table
 from loops import bench_loops, loops_table
 from online import bench_online, online_table
@@ -346,14 +352,35 @@ def _table(results: dict[str, dict]) -> str:
         lines += iv_table(results["iv"])
     if "loops" in results:
         lines += loops_table(results["loops"])
+    if "design" in results:
+        lines += design_table(results["design"])
     if "online" in results:
         lines += online_table(results["online"])
+    if "consistent" in results:
+        lines += consistent_table(results["consistent"])
+    if "export" in results:
+        lines += export_table(results["export"])
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("regressor", "tx40", "p0", "stream", "simulation", "iv", "loops", "online"))
+    parser.add_argument(
+        "--only",
+        choices=(
+            "regressor",
+            "tx40",
+            "p0",
+            "stream",
+            "simulation",
+            "iv",
+            "loops",
+            "design",
+            "online",
+            "consistent",
+            "export",
+        ),
+    )
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -369,7 +396,10 @@ def main() -> None:
         "simulation": bench_simulation,
         "iv": bench_iv,
         "loops": bench_loops,
+        "design": bench_design,
         "online": bench_online,
+        "consistent": bench_consistent,
+        "export": bench_export,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

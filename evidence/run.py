@@ -15,6 +15,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the tests' own
 
+import consistent as consistent_evidence
+import design as design_evidence
 import friction
 import numpy as np
 import online as online_evidence
@@ -239,6 +241,16 @@ def p3(quick: bool) -> Iterator[Line]:
             yield Line(*claim)
 
 
+def design(quick: bool) -> Iterator[Line]:
+    for claim in design_evidence.claims(quick):
+        yield Line(*claim)
+
+
+def consistent(quick: bool) -> Iterator[Line]:
+    for claim in consistent_evidence.claims(quick):
+        yield Line(*claim)
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "counts": counts,
     "oracles": oracles,
@@ -251,6 +263,8 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "p1": p1,
     "p3": p3,
     "online": online,
+    "design": design,
+    "consistent": consistent,
 }
 
 

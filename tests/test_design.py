@@ -12,16 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulated import arm, model_of, silent, slider, truth_of
+from steelyard.already_known import known
 from steelyard.base_parameters import base_parameters
 from steelyard.bspline import BSpline
+from steelyard.controllers import Cascade
 from steelyard.criteria import ConditionNumber, DeviationTargets, DOptimal
 from steelyard.design import Design, design_excitation
 from steelyard.errors import DataError, EstimationError, ModelError
 from steelyard.estimators import WLS
-from steelyard.excitation import random_points
+from steelyard.excitation import random_fourier, random_points
 from steelyard.families import BSplineFamily, Family, FourierFamily
 from steelyard.forecast import forecast, planned, row_noise
 from steelyard.formats.robots import read_robot
+from steelyard.gradients import smoothed
 from steelyard.identify import identify
 from steelyard.information import stacked
 from steelyard.limit_proofs import MotionBounds, MotionLimits, proven_bounds
@@ -29,10 +32,12 @@ from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import Array
 from steelyard.payload import Payload
+from steelyard.plant import Plant
 from steelyard.pose import Pose
 from steelyard.problem import Problem
 from steelyard.robot import Limits
 from steelyard.samples import Samples
+from steelyard.simulate import Reference, simulate
 from steelyard.terms import named_terms
 from steelyard.trajectory import Fourier, Quintic, Trajectory, TrapezoidalAcceleration, chain
 
@@ -301,6 +306,37 @@ def test_predicted_deviations_come_true() -> None:
     np.testing.assert_allclose(errors.std(axis=1), design.forecast.std, rtol=0.15)
 
 
+def test_predicted_deviations_come_true_in_a_closed_loop() -> None:
+    """The motion as a cascade tracks it, low-passed and decimated: its σ from the plan and the noise of another log."""
+    model, rate = smoothed(tx40(), 0.05), 500.0
+    plant = Plant(model, truth_of(model))
+
+    def observed(run: Samples) -> Problem:
+        return Problem(model, [run], lowpass_hz=20.0, decimate=10)
+
+    def tracked(path: Trajectory, seed: int) -> Samples:
+        reference = Reference(*path.at(np.arange(int(path.duration * rate) + 1) / rate))
+        made = simulate(plant, Cascade.tuned(plant), reference, rate)
+        tau = made.tau + NOISE * np.random.default_rng(seed).standard_normal(made.tau.shape)
+        return Samples.from_arrays("run", made.joints, rate, made.q, made.v, made.a, tau)
+
+    path = tx40_design().trajectory
+    other = random_fourier(model.robot, 5, 0.1, DURATION_S, np.random.default_rng(2))
+    noise = row_noise(observe(observed(tracked(other, 1))), base_parameters(model))
+    told = forecast(observed(planned(model, path, rate)), noise)
+    found = identify(observed(tracked(path, 2)), WLS())
+    assert found.base.names == told.base.names
+    np.testing.assert_allclose(found.std_classical, told.std, rtol=0.15)
+
+
+def test_tx40_is_the_same_for_the_same_seed() -> None:
+    few = {"noise": NOISE, "starts": 2, "iterations": 25}
+    one, two = (design_excitation(tx40(), tx40_limits(), DURATION_S, **few) for _ in range(2))  # type: ignore[arg-type]
+    assert one.trace == two.trace
+    assert one.value == two.value
+    np.testing.assert_array_equal(one.trajectory.at([1.0, 3.3]), two.trajectory.at([1.0, 3.3]))
+
+
 def test_same_seed_same_motion() -> None:
     one, two, other = small(seed=3), small(seed=3), small(seed=4)
     np.testing.assert_array_equal(one.trajectory.at(np.linspace(0, 5, 99)), two.trajectory.at(np.linspace(0, 5, 99)))
@@ -364,7 +400,7 @@ def test_what_is_known_already_changes_what_comes_next() -> None:
     told = forecast(rows_of(model, planned(model, alone.trajectory, RATE_HZ)), NOISE, given)
     assert np.all(told.std < alone.forecast.std)
     assert after.value < 0.5 * np.linalg.slogdet(told.covariance)[1] / len(told.base) - 0.03
-    assert after.history[-1] == "with what earlier logs tell"
+    assert after.history[-1] == "with what is known from logs slow, σ of their rows as stated"
     # its forecast is that of both logs together
     both = forecast(rows_of(model, log, planned(model, after.trajectory, RATE_HZ)), NOISE)
     np.testing.assert_allclose(after.forecast.std, both.std, rtol=1e-9)
@@ -373,11 +409,16 @@ def test_what_is_known_already_changes_what_comes_next() -> None:
 def test_noise_of_an_earlier_log() -> None:
     model = model_of(arm(3))
     given = observe(rows_of(model, simulated(model, small().trajectory, 2)))
-    found = row_noise(given, base_parameters(model))
-    np.testing.assert_allclose(found, NOISE, rtol=0.15)
+    np.testing.assert_allclose(row_noise(given, base_parameters(model)), NOISE, rtol=0.15)
+    found = known(given, base_parameters(model))
+    np.testing.assert_allclose(found.noise / found.inflation, NOISE, rtol=0.15)
     design = small(given=given, noise=None)
-    np.testing.assert_array_equal(design.forecast.noise, found)
-    assert design.history[2] == "σ of the rows of the earlier logs"
+    np.testing.assert_array_equal(design.forecast.noise, found.noise)
+    assert design.history[2] == "σ of the rows as in the earlier logs"
+    assert design.history[-1] == f"with what is known from {found.source}"
+    # a result of the same logs leads to as good a motion; its σ of the rows are those of the joint fit
+    again = small(given=identify(rows_of(model, simulated(model, small().trajectory, 2)), WLS()), noise=None)
+    assert again.forecast.geometric_mean == pytest.approx(design.forecast.geometric_mean, rel=0.05)
 
 
 def test_loaded_and_unloaded_runs_are_designed_together() -> None:
