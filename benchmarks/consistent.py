@@ -87,10 +87,10 @@ def _cvxpy(base: Any, whole: NDArray[np.float64]) -> NDArray[np.float64]:
 def bench_consistent() -> dict[str, dict[str, float]]:
     from steelyard import read_robot
     from steelyard.body_constraints import PHYSICAL
+    from steelyard.cones import column_scales
     from steelyard.estimators import Consistent
     from steelyard.estimators.least_squares import joint_deviations
     from steelyard.estimators.physical_fit import fitted
-    from steelyard.feasibility import column_scales
     from steelyard.information import stacked
     from steelyard.prior import Widths, nominal_prior, with_friction
     from steelyard.threads import single_threaded

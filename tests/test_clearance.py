@@ -20,13 +20,14 @@ from steelyard import clearance as clearance_module
 from steelyard import planning
 from steelyard.base_parameters import base_parameters
 from steelyard.bspline import BSpline
-from steelyard.capsules import around, skeleton
+from steelyard.capsules import around, skeleton, skeleton_length
 from steelyard.clearance import Clearance, proven_clearance
 from steelyard.criteria import DOptimal
 from steelyard.design import SPARE, Design, design_excitation
 from steelyard.design_checks import check_posture
 from steelyard.errors import DataError, EstimationError, ModelError, RobotError
 from steelyard.families import BSplineFamily, FourierFamily
+from steelyard.formats.limits import read_limits
 from steelyard.formats.robots import read_robot
 from steelyard.formats.shapes import read_capsules
 from steelyard.limit_proofs import MotionLimits, Reached
@@ -91,6 +92,20 @@ def inside(points: Array, capsule: Capsule) -> Array:
 
 
 # --- Distances --------------------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25)
+def test_obstacles_stated_in_a_frame_stay_where_they_are(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = Pose(Rotation.random(rng=rng).as_matrix(), rng.normal(size=3))
+    plane = Plane("wall", rng.normal(size=3), rng.normal())
+    box = Box("box", rng.normal(size=3), rng.uniform(0.1, 1.0, 3), Rotation.random(rng=rng).as_matrix())
+    x = rng.normal(size=(20, 3))
+    seen = x @ frame.rotation.T + frame.position
+    placed = plane.placed(frame)
+    np.testing.assert_allclose(seen @ placed.normal - placed.offset, x @ plane.normal - plane.offset, atol=1e-12)
+    np.testing.assert_allclose(to_box(seen, box.placed(frame)), to_box(x, box), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -243,7 +258,10 @@ def test_neighbours_and_wrists_are_left_out() -> None:
     clearance = Clearance.of(tx40().robot, Surroundings(skeleton(tx40().robot, 0.06), (FLOOR,)))
     for one, two in (("base", "link1"), ("link3", "link4"), ("link5", "link6")):
         assert f"{one} - {two}" not in clearance.names
-    assert "link4 - link6: touch in every posture" in clearance.left_out
+    neighbours, others = clearance.left_out
+    assert "base - link1, link1 - link2, " in neighbours
+    assert neighbours.endswith("link5 - link6: neighbours that touch in every posture")
+    assert others.endswith("link4 - link6: touch in every posture")
     assert {"link2 - link5", "link3 - floor", "base - link6"} <= set(clearance.names)
     # the base does not move against the floor
     assert "base - floor" not in clearance.names
@@ -262,15 +280,54 @@ def test_pairs_are_ignored_as_asked_and_capsules_numbered() -> None:
         "link1 - link3/1",
         "link1 - link3/2",
     }
-    assert "link3/1 - floor: ignored as asked" in less.left_out
+    assert "link3/1 - floor, link3/2 - floor, link1 - link3/1, link1 - link3/2: ignored as asked" in less.left_out
     assert Clearance.of(robot, Surroundings(twice, self_collision=False)).names == ()
-    assert "link2: has no capsule" in Clearance.of(robot, Surroundings((long[0], long[2]))).left_out
+    assert "link2: no capsule" in Clearance.of(robot, Surroundings((long[0], long[2]))).left_out
 
 
-def test_links_at_both_ends_of_the_base_of_a_fork_are_neighbours_of_the_trunk_alone() -> None:
-    names = Clearance.of(forked(), scene(3, forked())).names
-    assert "link2 - link4" in names
-    assert "link1 - link4" not in names
+def test_links_at_both_ends_of_a_fork_are_neighbours_of_the_trunk_alone() -> None:
+    capsules = tuple(Capsule(f"link{k}", np.zeros(3), np.array([0.1, 0.05, 0.4]), 0.01) for k in (1, 2, 4))
+    clearance = Clearance.of(forked(), Surroundings(capsules, margin=0.005))
+    # both begin at the end of the trunk, where they always meet
+    assert clearance.names == ()
+    assert clearance.left_out[0] == "link1 - link2, link1 - link4: neighbours that touch in every posture"
+    apart = replace(capsules[2], start=np.array([0.3, 0.0, 0.0]), end=np.array([0.4, 0.0, 0.0]))
+    assert Clearance.of(forked(), Surroundings((*capsules[:2], apart))).names == ("link1 - link4", "link2 - link4")
+
+
+POST = """<robot name="post">
+  <link name="ground"><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
+  <link name="post"><collision><geometry><cylinder radius="0.05" length="1"/></geometry></collision></link>
+  <link name="upper"><collision><origin xyz="0.25 0 0" rpy="0 1.5707963267948966 0"/>
+    <geometry><cylinder radius="0.05" length="0.5"/></geometry></collision></link>
+  <joint name="stand" type="fixed"><origin xyz="0.4 0 0"/><parent link="ground"/><child link="post"/></joint>
+  <joint name="turn" type="revolute"><parent link="ground"/><child link="upper"/>
+    <axis xyz="0 0 1"/><limit lower="-2" upper="2" effort="1" velocity="1"/></joint>
+</robot>
+"""
+
+
+def test_the_first_link_is_kept_from_what_stands_on_the_base(tmp_path: Path) -> None:
+    """A post 0.4 m beside the joint is no neighbour of the link, though both hang on the base."""
+    (tmp_path / "post.urdf").write_text(POST)
+    robot, capsules = read_robot(tmp_path / "post.urdf"), read_capsules(tmp_path / "post.urdf")
+    clearance = Clearance.of(robot, Surroundings(capsules))
+    assert clearance.names == ("base/2 - upper",)
+    assert clearance.left_out == ("base/1 - upper: neighbours that touch in every posture",)
+    q = np.linspace(-1.5, 1.5, 31)[None]
+    # the post's axis from that of the link, along x turned by q; the link reaches beyond
+    radii = capsules[1].radius + capsules[2].radius
+    np.testing.assert_allclose(clearance.distances(q)[0], np.abs(0.4 * np.sin(q[0])) - radii, atol=1e-9)
+
+
+@pytest.mark.parametrize(("margin", "counts"), [(0.0, True), (0.02, True), (0.04, False)])
+def test_a_gap_that_neighbours_are_built_with_counts_only_where_it_can_be_kept(margin: float, counts: bool) -> None:
+    """Two balls on the joint's axis, 0.03 m apart however it turns."""
+    gap = (Capsule("link1", np.zeros(3), np.zeros(3), 0.1), Capsule("base", [0, 0, 0.23], [0, 0, 0.23], 0.1))  # type: ignore[arg-type]
+    clearance = Clearance.of(arm(1), Surroundings(gap, margin=margin))
+    assert clearance.names == (("link1 - base",) if counts else ())
+    told = ("link1 - base: neighbours that are nearer than the margin in every posture",)
+    assert clearance.left_out == (() if counts else told)
 
 
 BALL = Capsule("link1", np.zeros(3), np.zeros(3), 0.1)
@@ -452,6 +509,48 @@ def test_a_skeleton_reaches_from_joint_to_joint() -> None:
     assert np.linalg.norm(at["link2"][1] - at["link2"][0]) == pytest.approx(np.hypot(0.225, 0.035))
 
 
+@pytest.mark.parametrize("convention", ["dh", "mdh", "urdf"])
+def test_a_skeleton_reaches_the_tip_of_a_planar_arm(tmp_path: Path, convention: str) -> None:
+    """However frames are placed: how near two links of 1 m come to a wall, in closed form."""
+    if convention == "urdf":
+        fixed = '<joint name="tip" type="fixed"><origin xyz="1 0 0"/><parent link="b"/><child link="tool0"/></joint>'
+        turning = (
+            '<joint name="{0}" type="continuous">{3}<parent link="{1}"/><child link="{2}"/><axis xyz="0 0 1"/></joint>'
+        )
+        (tmp_path / "r.urdf").write_text(
+            '<robot name="planar"><link name="base"/><link name="a"/><link name="b"/><link name="tool0"/>'
+            + turning.format("one", "base", "a", "")
+            + turning.format("two", "a", "b", '<origin xyz="1 0 0"/>')
+            + fixed
+            + "</robot>"
+        )
+        robot = read_robot(tmp_path / "r.urdf")
+    elif convention == "dh":
+        robot = read_robot("planar2r")
+    else:
+        (tmp_path / "r.toml").write_text(
+            'name = "planar"\nconvention = "mdh"\n[[joint]]\nname = "one"\n[[joint]]\nname = "two"\nd = 1.0\n'
+        )
+        robot = read_robot(tmp_path / "r.toml")
+    radius, tip = 0.05, 0.0 if convention == "mdh" else 1.0
+    wall = Plane("wall", np.array([0.0, 1.0, 0.0]), -1.3)
+    clearance = Clearance.of(robot, Surroundings(skeleton(robot, radius), (wall,)))
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (2, 200))
+    elbow = np.sin(q[0])
+    lowest = np.minimum(np.minimum(elbow, elbow + tip * np.sin(q[0] + q[1])), 0.0)
+    of_wall = [k for k, name in enumerate(clearance.names) if name.endswith("wall")]
+    np.testing.assert_allclose(clearance.distances(q)[of_wall].min(axis=0), lowest + 1.3 - radius, atol=1e-9)
+    assert skeleton_length(robot) == pytest.approx(1.0 + tip)
+
+
+def test_the_base_of_a_skeleton_begins_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(
+        'name = "hung"\nconvention = "mdh"\nbase_xyz = [0, 1, 2]\n[[joint]]\nname = "one"\nr = 0.3\n'
+    )
+    base = skeleton(read_robot(tmp_path / "r.toml"), 0.05)[0]
+    np.testing.assert_allclose([base.start, base.end], [[0.0, 1.0, 2.0], [0.0, 1.0, 2.3]], atol=1e-12)
+
+
 def test_a_slide_has_a_rail_on_the_link_that_carries_it() -> None:
     robot = slider()
     first = replace(robot.joints[0], limits=Limits(-0.4, 0.6))
@@ -534,7 +633,9 @@ def test_shapes_of_a_urdf_are_enclosed(tmp_path: Path, mesh: str, address: str) 
     on_upper = on_tool @ Rotation.from_euler("z", 1.0).as_matrix().T + [0.25, 0.0, 0.0]
     assert np.all(inside(on_upper, tool) <= 1e-7)
     robot = read_robot(folder / "r.urdf")
-    assert len(Clearance.of(robot, Surroundings((box, cylinder, sphere, tool), (FLOOR,)))) == 3
+    clearance = Clearance.of(robot, Surroundings((box, cylinder, sphere, tool), (FLOOR,)))
+    # the column carries the joint, which the tool is far from
+    assert clearance.names == ("upper/1 - floor", "upper/2 - floor", "upper/3 - floor", "base - upper/3")
 
 
 @pytest.mark.parametrize(
@@ -558,6 +659,42 @@ def test_shapes_that_cannot_be_read_are_named(tmp_path: Path, old: str, new: str
     (tmp_path / "r.urdf").write_text(SHAPES.replace(old, new).replace("MESH", "meshes/solid.obj"))
     with pytest.raises(RobotError, match=message):
         read_capsules(tmp_path / "r.urdf")
+
+
+BARE = """<robot name="bare">
+  <link name="ground"><collision><geometry><box size="0.2 0.2 0.2"/></geometry></collision></link>
+  <link name="upper"><visual><geometry><mesh filename="lost.stl"/></geometry></visual></link>
+  <link name="fore"/>
+  <link name="tool0"/>
+  <joint name="one" type="revolute"><parent link="ground"/><child link="upper"/>
+    <axis xyz="0 0 1"/><limit lower="-2" upper="2" effort="1" velocity="1"/></joint>
+  <joint name="two" type="revolute"><origin xyz="0.5 0 0"/><parent link="upper"/><child link="fore"/>
+    <axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="1" velocity="1"/></joint>
+  <joint name="tip" type="fixed"><origin xyz="0.4 0 0"/><parent link="fore"/><child link="tool0"/></joint>
+</robot>
+"""
+
+
+def test_links_of_which_nobody_states_shapes_get_a_skeleton(tmp_path: Path) -> None:
+    """A stated capsule stands for its own link alone, whose mesh need not be there; the file's shapes for theirs."""
+    (tmp_path / "r.urdf").write_text(BARE)
+    (tmp_path / "limits.toml").write_text(
+        'acceleration = 5.0\n[[plane]]\nname = "floor"\nnormal = [0, 0, 1]\noffset = -0.4\n[collision]\nradius = 0.03\n'
+        '[[capsule]]\nlink = "upper"\nstart = [0, 0, 0]\nend = [0.5, 0, 0]\nradius = 0.05\n'
+    )
+    robot = read_robot(tmp_path / "r.urdf")
+    allowed = read_limits(tmp_path / "limits.toml", robot, tmp_path / "r.urdf")
+    assert allowed.surroundings is not None
+    told = next(line for line in allowed.said if line.startswith("Shapes of the links"))
+    assert "1 capsule of 'limits.toml'; 1 capsule around those of 'r.urdf'; a skeleton of 0.03 m radius" in told
+    assert "for fore, of which nobody states any. It ends at the frame of fore" in told
+    base, upper, fore = allowed.surroundings.capsules
+    assert (base.link, upper.link, fore.link) == ("base", "upper", "fore")
+    assert (upper.radius, fore.radius) == (0.05, 0.03)
+    clearance = Clearance.of(robot, allowed.surroundings)
+    q = np.stack([np.zeros(50), np.linspace(-1.5, 1.5, 50)])
+    found = clearance.distances(q)[clearance.names.index("fore - floor")]
+    np.testing.assert_allclose(found, 0.4 - 0.03 + np.minimum(0.0, -0.4 * np.sin(q[1])), atol=1e-12)
 
 
 def test_tables_have_no_shapes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import clarabel
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from conftest import Run
 from steelyard.base_parameters import BaseParameters, base_parameters
+from steelyard.cones import in_words
 from steelyard.consistency import (
     Consistency,
     com_inertia,
@@ -390,7 +392,7 @@ def test_cad_reference_is_possible_though_its_links_are_not() -> None:
     """Base values of the TX-40's CAD set belong to a robot, not to the one that is printed."""
     model, theta = tx40()
     base = base_parameters(model)
-    found = nearest_feasible(base, base.map @ theta)
+    found = nearest_feasible(base, base.map @ theta, widths=np.ones(len(theta)))
     assert found.possible
     assert 0.1 < found.prior_distance < 1.0
     assert judge(model.layout, found.theta, 1e-8).consistent
@@ -553,6 +555,13 @@ def test_cvxpy_agrees(seed: int) -> None:
     assert not found.possible
     assert found.distance_sigma == pytest.approx(distance.solve(solver="CLARABEL"), rel=1e-5)
     assert min(found.smallest.values()) >= -1e-9
+
+
+def test_every_status_of_the_solver_has_words() -> None:
+    solver: Any = clarabel
+    statuses = [name for name in dir(solver.SolverStatus) if not name.startswith("_")]
+    assert "AlmostSolved" in statuses
+    assert all(in_words(status) != status for status in statuses)
 
 
 # --- The command ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ from steelyard.estimators import WLS, Consistent, ConsistentGains, Estimate, Gai
 from steelyard.estimators.estimator import options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.pulls import REGULARISERS
-from steelyard.feasibility import nearest_feasible
+from steelyard.excitation import random_fourier
+from steelyard.feasibility import nearest_feasible, own_or_nearest
 from steelyard.formats.robots import read_robot
 from steelyard.identify import identify
 from steelyard.information import Information, stacked
@@ -31,12 +32,15 @@ from steelyard.model import Model
 from steelyard.observe import observe
 from steelyard.parameters import INERTIAL, Array, inertial_vector
 from steelyard.payload import Payload
-from steelyard.prior import Widths, nominal_prior, with_friction
+from steelyard.prior import Widths, column_widths, nominal_prior, with_friction
 from steelyard.problem import Problem
+from steelyard.report.numerals import share
 from steelyard.report.page import render
+from steelyard.report.tables import price_in_words
 from steelyard.results import document, read_result, text
 from steelyard.robot import Robot
 from steelyard.samples import Samples
+from steelyard.terms import Coulomb, Offset, Rotor, Viscous
 from trees import random_inertia, random_pose, random_state, random_tree, with_link_frame
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -259,6 +263,42 @@ def test_reconstruction_meets_the_same_constraints(noisy: Case) -> None:
     assert not outside.possible
     assert outside.distance_sigma > 1.0
     assert_met(noisy.model, outside.theta)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_search_that_ends_badly_is_not_the_nearest(seed: int) -> None:
+    """On the boundary the first way to the minimum breaks down; the estimate itself bounds what may come out."""
+    case = case_of(read_robot("tx40"), np.random.default_rng(seed), 0.02, count=200)
+    own, nominal = Consistent().estimate(case.base, case.information), truth_of(case.model)
+    widths = column_widths(case.model.layout, nominal, Widths())
+    widths = np.where(np.isfinite(widths) & (widths > 0.0), widths, 10.0)
+    found = nearest_feasible(case.base, own.value, widths=widths)
+    assert found.possible
+    assert found.prior_distance < 1.02 * np.linalg.norm((standard_of(own) - nominal) / widths)
+
+
+def test_base_values_and_estimate_have_the_same_nearest_set() -> None:
+    """One measure of how far a set is from the file's: in estimator, reconstruction and export."""
+    case = case_of(arm(3), np.random.default_rng(3), 0.01, shaken(arm(3), np.random.default_rng(0)), count=2000)
+    own = Consistent().estimate(case.base, case.information)
+    assert own.certificate is not None
+    assert own.certificate.moved_sigma < 1e-6
+    np.testing.assert_allclose(nearest_feasible(case.base, own.value).theta, standard_of(own), rtol=1e-3, atol=1e-4)
+    plain = nearest_feasible(case.base, own.value, widths=np.ones(len(case.model.layout)))
+    assert np.abs(plain.theta - standard_of(own)).max() > 0.1
+
+
+def test_a_certified_set_is_what_its_result_stands_for(noisy: Case) -> None:
+    """Also where another set with the same base values is nearer to the file; not where its base values are others."""
+    own = Consistent(weight=1.0, regulariser="entropic").estimate(noisy.base, noisy.information)
+    spread = np.sqrt(np.diagonal(own.covariance_classical))
+    told = own_or_nearest(noisy.base, own.value, standard_of(own), spread)
+    np.testing.assert_array_equal(told.theta, standard_of(own))
+    assert (told.possible, told.distance_sigma, told.status) == (True, 0.0, "Own")
+    assert not told.findings
+    assert own_or_nearest(noisy.base, 1.01 * own.value, standard_of(own), spread).status != "Own"
+    assert own_or_nearest(noisy.base, own.value, -standard_of(own), spread).status != "Own"
+    assert own_or_nearest(noisy.base, own.value, None, spread).status != "Own"
 
 
 # --- What may not change the answer -----------------------------------------------------------------------------------
@@ -560,5 +600,66 @@ def test_project_command_and_report(steelyard: Run, tmp_path: Path) -> None:
     result = read_result(tmp_path / "run")
     page = render(result, (), "pendulum")
     assert "Every body can exist" in page
+    told = steelyard("consistency", tmp_path / "run", "--json")
+    judged = json.loads(told.out)
+    assert (told.code, judged["feasibility"]["set"]) == (0, "own")
+    assert judged["feasibility"]["theta"] == data["standard"]["values"]
+    assert "own standard set" in told.err
     assert '<section id="bodies">' in page
     assert '<section id="bodies">' not in render(replace(result, certificate=None), (), "pendulum")
+
+
+@pytest.mark.parametrize("name", ["tx40", "ur10e"])
+def test_a_joint_that_stands_still_does_not_blind_the_search(name: str) -> None:
+    """Least squares alone has values of any size there; the truth fits, so nothing may fit much worse."""
+    robot, rng = read_robot(name), np.random.default_rng(1)
+    model = Model(robot, [Rotor(), Viscous(), Coulomb(), Offset()])
+    truth = model.layout.nominal
+    assert truth is not None
+    motion = np.stack(random_fourier(robot, 4, 0.1, 10.0, rng).at(np.arange(1000) / 100))
+    motion[:, 1] = 0.0
+    q, v, a = motion
+    effort = model.torque(q, v, a, truth)
+    noise = 0.02 * np.sqrt(np.mean(effort**2, axis=1, keepdims=True))
+    effort += noise * rng.standard_normal(effort.shape)
+    run = Samples.from_arrays("still", robot.joint_names, 100.0, q, v, a, effort)
+    found = identify(Problem(model, [run], rest=0.0), Consistent())
+    assert found.certificate is not None
+    assert found.certificate.holds
+    assert found.relative_error.total < 0.025
+    assert found.standard is not None
+    assert np.abs(found.standard).max() < 100.0
+
+
+# --- What it cost -----------------------------------------------------------------------------------------------------
+
+
+def test_rotors_that_want_to_be_negative_are_dear_and_named(tmp_path: Path) -> None:
+    """Joint torque sensors sit behind the gears: what takes the place of a rotor there may have either sign."""
+    model, rng = model_of(arm(3)), np.random.default_rng(2)
+    theta = truth_of(model).copy()
+    theta[model.layout.index("joint3.Ia")] = -0.5
+    states = random_state(rng, model.robot, 300)
+    effort = model.torque(*states, theta)
+    effort = effort + np.array([[2.0], [1.0], [0.05]]) * rng.standard_normal(effort.shape)
+    problem = Problem(model, [Samples.from_arrays("run", model.robot.joint_names, 100.0, *states, effort)])
+    plain, result = identify(problem, WLS()), identify(problem, Consistent())
+    certificate = result.certificate
+    assert certificate is not None
+    assert certificate.price_unweighted is not None
+    # the residual that is minimised is in units of each joint's σ, relative errors are not: two prices, both told
+    assert certificate.price > 2.0 * certificate.price_unweighted
+    after, before = result.relative_error.total, plain.relative_error.total
+    assert after / before - 1.0 == pytest.approx(certificate.price_unweighted, rel=1e-6)
+    words = price_in_words(result)
+    assert words == f"weighted residual {certificate.price:+.2%}, relative error {share(before)} → {share(after)}"
+    assert words in " ".join(render(result, (), "arm").split())
+    dear = next(finding for finding in result.findings if finding.code == "consistency-is-dear")
+    assert f"{certificate.price:+.2%}, unweighted {certificate.price_unweighted:+.2%}" in dear.message
+    assert "joint torque sensors" in (dear.fix or "")
+    loose = identify(problem, Consistent(constraints=Constraints(nonnegative=("Fv", "Fc"))))
+    assert "consistency-is-dear" not in {finding.code for finding in loose.findings}
+    data = document(result)
+    del data["certificate"]["price_unweighted"]  # as results were written before it
+    (tmp_path / "result.json").write_text(text(data), "utf-8")
+    assert price_in_words(read_result(tmp_path)) == f"weighted residual {certificate.price:+.2%}"

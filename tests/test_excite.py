@@ -24,13 +24,15 @@ from scipy.interpolate import BPoly
 
 from conftest import Run
 from simulated import PENDULUM, log_of
+from steelyard import excite as excite_module
 from steelyard.clearance import Clearance
 from steelyard.cli import excite as command
+from steelyard.design_checks import torque_caveats
 from steelyard.errors import DataError, OutputError, RobotError
 from steelyard.excite import Excitation, allowed_of, excite, subject_of
 from steelyard.export.playback import Written, check_playback
 from steelyard.export.trajectories import FORMATS, LEAD_IN_S, export_motion
-from steelyard.formats.limits import read_limits
+from steelyard.formats.limits import MARGIN, read_limits
 from steelyard.formats.robots import read_robot
 from steelyard.formats.tables import read_table
 from steelyard.limit_proofs import proven_bounds
@@ -38,11 +40,12 @@ from steelyard.model import Model
 from steelyard.motion_limits import SPEED_UP_S, MotionLimits
 from steelyard.motion_rules import MotionRules, broken, check_rows
 from steelyard.parameters import Array
+from steelyard.payload import Payload
 from steelyard.ramps import USED, ramped, shortest
 from steelyard.results import write_files
-from steelyard.surroundings import Box, Capsule, Surroundings
+from steelyard.surroundings import Box, Capsule, Plane, Surroundings
 from steelyard.terms import DEFAULT_TERMS, named_terms
-from steelyard.trajectory import Fourier, Quintic
+from steelyard.trajectory import Fourier, Quintic, Trajectory
 
 # A search of a few steps: what is tested here holds for any motion.
 QUICK = ("--starts", 1, "--iterations", 4)
@@ -159,8 +162,31 @@ def test_a_ramp_that_is_blocked_names_the_pair() -> None:
     clearance = Clearance.of(robot, Surroundings((arm,), boxes=(Box("post", tip, np.full(3, 0.1)),)))
     free = rules_of(clearance=clearance)
     assert not broken(free.reached(wave(0.1)))
-    with pytest.raises(DataError, match=r"blocked: clearance of link1 - post"):
+    first = ",".join(f"{x:z.6f}" for x in wave(0.1).at([0.0])[0][:, 0])
+    with pytest.raises(DataError, match=rf"blocked: clearance of link1 - post .*another --seed or .*: {first}$"):
         ramped(wave(0.1), np.array([1.6, -0.2]), free)
+
+
+def test_where_the_way_is_blocked_the_next_best_motion_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of("planar2r")
+    allowed, start = allowed_of(subject, None), np.zeros(2)
+
+    def found(refused: int) -> Excitation:
+        left = [DataError(f"blocked {k}") for k in range(refused)]
+
+        def blocked(*given: Any) -> Any:
+            if left:
+                raise left.pop(0)
+            return ramped(*given)
+
+        monkeypatch.setattr(excite_module, "ramped", blocked)
+        return excite(subject, allowed, 4.0, starts=2, iterations=4, noise=0.5, start=start)
+
+    best, next_best = found(0), found(1)
+    assert next_best.design.value > best.design.value
+    assert "the motions of 1 better searches were refused" in next_best.design.history
+    with pytest.raises(DataError, match=r"blocked 0"):
+        found(2)
 
 
 def test_a_motion_that_starts_there_needs_no_ramp() -> None:
@@ -175,7 +201,7 @@ def test_a_motion_that_starts_there_needs_no_ramp() -> None:
     q=st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4),
     v=st.lists(st.floats(-2.0, 2.0), min_size=4, max_size=4),
     a=st.lists(st.floats(-9.0, 9.0), min_size=4, max_size=4),
-    h=st.floats(0.05, 0.5),
+    h=st.integers(50, 500).map(lambda ms: ms / 1000),
 )
 @settings(max_examples=40)
 def test_bounds_of_a_quintic_interpolation_hold(q: list[float], v: list[float], a: list[float], h: float) -> None:
@@ -210,6 +236,77 @@ def test_a_file_that_would_pass_a_limit_is_never_handed_out(name: str, limit: st
     tight = room | {limit: room[limit] - np.eye(6)[1] * {"upper": 0.11}.get(limit, 0.07 * room[limit][1] * 1.5)}
     with pytest.raises(OutputError, match=r"joint2"):
         export_motion(name, motion, MotionRules(subject.model, MotionLimits(**tight), theta))
+
+
+def played(motion: Trajectory, rate_hz: float, fine: Array) -> tuple[Array, Array, Array]:
+    """q, v, a of scipy's quintics through samples of a motion."""
+    t = np.arange(round(motion.duration * rate_hz) + 1) / rate_hz
+    curve = BPoly.from_derivatives(t, np.transpose(motion.at(t), (2, 0, 1)))
+    q, v, a = ((curve.derivative(k) if k else curve)(fine).T for k in range(3))
+    return q, v, a
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.parquet", "m.yaml"])
+def test_few_samples_are_refused_where_what_is_played_comes_too_near(name: str) -> None:
+    """A point 0.4 m from joint 1, a floor that the motion keeps clear of and quintics through a sample a second not."""
+    tip = Capsule("link1", np.array([0.4, 0.0, 0.0]), np.array([0.4, 0.0, 0.0]), 0.01)
+    robot, motion, fine = pendulum().robot, replace(wave(0.3), frequency_hz=0.75), np.linspace(0.0, 4.0, 4001)
+
+    def clear_of(offset: float) -> Clearance:
+        return Clearance.of(
+            robot, Surroundings((tip,), (Plane("floor", np.array([0.0, 0.0, 1.0]), offset),), margin=0.02)
+        )
+
+    kept = clear_of(0.0).distances(motion.at(fine)[0]).min()
+    nearer = kept - clear_of(0.0).distances(played(motion, 1.0, fine)[0]).min()
+    assert nearer > 0.01
+    rules = rules_of(velocity=50.0, acceleration=500.0, jerk=5000.0, clearance=clear_of(kept - 0.02 - 0.5 * nearer))
+    assert not broken(rules.reached(motion))
+    assert export_motion(name, motion, rules).files
+    with pytest.raises(
+        OutputError, match=r"link1 - floor would come .* m too near, played as quintics .* at 1 Hz.* higher"
+    ):
+        export_motion(name, motion, rules, 1.0)
+
+
+def test_few_samples_are_refused_where_what_is_played_takes_more_torque() -> None:
+    """A weight on a light arm: what is played swings wider, and lifts more."""
+    motion, fine, theta = (
+        replace(wave(0.3), frequency_hz=0.75),
+        np.linspace(0.0, 4.0, 4001),
+        np.zeros(len(pendulum().layout)),
+    )
+    theta[pendulum().layout.index("link1.MX")] = 0.8
+    both = (motion.at(fine), played(motion, 1.0, fine))
+    least, most = (float(np.abs(pendulum().torque(*x, theta)).max()) for x in both)
+    assert most > 1.01 * least
+    rules = replace(rules_of(0.5 * (least + most), velocity=50.0, acceleration=500.0, jerk=5000.0), theta=theta)
+    assert export_motion("m.csv", motion, rules).files
+    with pytest.raises(OutputError, match=r"torque of joint1 would reach .*, played as quintics"):
+        export_motion("m.csv", motion, rules, 1.0)
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.parquet", "m.yaml"])
+def test_the_digits_of_a_file_are_enough_for_its_jerk(name: str) -> None:
+    """By the text of the file, in numbers longer than its own; where no digits would do, a lower rate is asked for."""
+    motion = wave(0.05, 0.5)
+    top = float(proven_bounds(motion).jerk.max())
+    rules = rules_of(velocity=50.0, acceleration=500.0, jerk=1.01 * top)
+    written = FORMATS[Path(name).suffix].read(export_motion(name, motion, rules, 1e4).files[name])
+    assert written.v is not None
+    assert written.a is not None
+    q, v, a = (np.asarray(x, np.longdouble) for x in (written.q, written.v, written.a))
+    h = np.longdouble(1.0) / 10_000
+    for way in (1, -1):
+        # the jerk at the end of a step of the quintic through both ends: (60 Δ − 36 h v₀ − 24 h v₁ …) / h³
+        one, two = (slice(None, -1), slice(1, None))[::way]
+        far, fast = way * (q[:, two] - q[:, one]), h * (36 * v[:, one] + 24 * v[:, two])
+        jerk = (60 * far - fast - way * h**2 * (9 * a[:, one] - 3 * a[:, two])) / h**3
+        assert 0.9 * top < np.abs(jerk).max() < 1.01 * top
+    with pytest.raises(
+        OutputError, match=r"jerk of joint\d would pass .* At 100000 Hz the last digits .* lower --rate"
+    ):
+        export_motion(name, wave(0.001, 0.2), rules_of(jerk=8.0), 1e5)
 
 
 # --- Files, read by other means ---------------------------------------------------------------------------------------
@@ -269,7 +366,7 @@ def of_script(content: bytes) -> tuple[Array, Array]:
 
 
 READERS: dict[str, Callable[[bytes], tuple[Array, Array]]] = {
-    "m.csv": lambda content: of_table(pl.read_csv(content)),
+    "m.csv": lambda content: of_table(pl.read_csv(content, comment_prefix="#")),
     "m.parquet": lambda content: of_table(pl.read_parquet(content)),
     "m.yaml": of_yaml,
     "m.script": of_script,
@@ -296,7 +393,8 @@ def test_names_of_joints_are_as_in_the_robot() -> None:
     content = export_motion("m.yaml", wave(), MotionRules(renamed, rules.limits)).files["m.yaml"]
     assert YAML(typ="safe").load(content)["joint_names"] == list(names)
     content = export_motion("m.csv", wave(), MotionRules(renamed, rules.limits)).files["m.csv"]
-    assert next(csv.reader(io.StringIO(content.decode())))[1:3] == [f"q_{name}" for name in names]
+    table = (line for line in io.StringIO(content.decode()) if not line.startswith("#"))
+    assert next(csv.reader(table))[1:3] == [f"q_{name}" for name in names]
 
 
 def test_urscript_is_for_six_joints_that_turn() -> None:
@@ -349,16 +447,93 @@ def test_what_is_in_the_way_is_read(place: Path) -> None:
     )
     found = allowed.surroundings
     assert found is not None
-    assert [one.link for one in found.capsules] == ["link2"]
+    # the capsule stands for its own link; the others get a skeleton
+    assert [one.link for one in found.capsules] == ["base", "link1", "link2"]
+    assert found.capsules[2].radius == 0.05
+    assert "1 capsule of 'limits.toml'; a skeleton of" in allowed.said[1]
+    assert "for base, link1, of which nobody states any." in allowed.said[1]
     assert found.margin == 0.02
     np.testing.assert_allclose(found.boxes[0].rotation @ [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], atol=1e-12)
-    assert Clearance.of(read_robot("pendulum.toml"), found).names == ("link2 - post",)
+    names = Clearance.of(read_robot("pendulum.toml"), found).names
+    assert {"link1 - floor", "link1 - post", "link2 - post"} <= set(names)
+    assert "link2 - floor" not in names
 
 
 def test_a_skeleton_stands_in_for_shapes(place: Path) -> None:
     allowed = limits_of("[collision]\nradius = 0.07\n", place)
     assert {one.radius for one in allowed.surroundings.capsules} == {0.07}
-    assert "skeleton of 0.07 m" in allowed.said[-1]
+    shapes, margin = allowed.said[-2:]
+    assert "skeleton of 0.07 m radius (stated)" in shapes
+    assert "ends at the frame of link2" in shapes
+    assert margin == "Margin kept from everything: 0.02 m, as none is stated."
+    assert allowed.surroundings.margin == MARGIN == 0.02
+
+
+def test_a_skeleton_is_as_thick_as_suits_the_robot(place: Path) -> None:
+    """KUKA's KR300 is a third of a metre thick, a TX40 six centimetres."""
+    for name, least, most in (("tx40", 0.06, 0.06), ("ur10e", 0.09, 0.13), ("kr300", 0.2, 0.3)):
+        (place / "limits.toml").write_text("[collision]\n", "utf-8")
+        allowed = read_limits(place / "limits.toml", read_robot(name), name)
+        assert allowed.surroundings is not None
+        (radius,) = {one.radius for one in allowed.surroundings.capsules}
+        assert least <= radius <= most
+        assert f"{radius:.3g} m radius (as none is stated" in allowed.said[-2]
+
+
+PEDESTAL = """\
+<robot name="arm"><link name="world"/><link name="pedestal"/><link name="base_link"/><link name="upper"/>
+<link name="tool"/>
+<joint name="down" type="fixed"><parent link="world"/><child link="pedestal"/><origin xyz="0 0 0.4"/></joint>
+<joint name="seat" type="fixed"><parent link="pedestal"/><child link="base_link"/>
+ <origin xyz="0.1 0 0.1" rpy="0 0 1.5707963267948966"/></joint>
+<joint name="swing" type="revolute"><parent link="base_link"/><child link="upper"/><axis xyz="0 1 0"/>
+ <limit lower="-1" upper="1" velocity="2" effort="30"/></joint>
+<joint name="flange" type="fixed"><parent link="upper"/><child link="tool"/><origin xyz="0.4 0 0"/></joint></robot>
+"""
+OBSTACLES = (
+    '[[plane]]\nname = "floor"\nnormal = [0, 0, 1]\noffset = -0.2\n'
+    '[[plane]]\nname = "wall"\nnormal = [2, 0, 0]\noffset = -0.3\n'
+    '[[box]]\nname = "post"\ncentre = [0.6, 0, 0]\nsize = [0.1, 0.2, 0.3]\n[collision]\n'
+)
+
+
+def obstacles(place: Path, frame: str, robot: str = "arm.urdf") -> tuple[Any, str]:
+    (place / "limits.toml").write_text(OBSTACLES + frame, "utf-8")
+    allowed = read_limits(place / "limits.toml", read_robot(robot), robot)
+    return allowed.surroundings, "\n".join(allowed.said)
+
+
+def test_obstacles_are_seen_from_the_root_or_from_a_link_that_is_named(place: Path) -> None:
+    (place / "arm.urdf").write_text(PEDESTAL, "utf-8")
+    for frame in ("", 'frame = "world"\n'):
+        around, said = obstacles(place, frame)
+        assert "Obstacles are seen from the frame of 'world', the root of 'arm.urdf'." in said
+        assert [plane.offset for plane in around.planes] == [-0.2, -0.3]
+    around, said = obstacles(place, 'frame = "base_link"\n')
+    assert "of 'base_link', which stands at (0.1, 0, 0.5) m and turned in the frame of 'world', the root of" in said
+    # base_link looks along the world's y, 0.1 m beside its origin and 0.5 m above it
+    floor, wall = around.planes
+    np.testing.assert_allclose([*floor.normal, floor.offset], [0.0, 0.0, 1.0, 0.3], atol=1e-12)
+    np.testing.assert_allclose([*wall.normal, wall.offset], [0.0, 1.0, 0.0, -0.3], atol=1e-12)
+    np.testing.assert_allclose(around.boxes[0].centre, [0.1, 0.6, 0.5], atol=1e-12)
+    np.testing.assert_allclose(around.boxes[0].rotation[:, 0], [0.0, 1.0, 0.0], atol=1e-12)
+    for frame, message in (
+        ("upper", r"frame 'upper' moves with the robot.* Valid: world, pedestal, base_link"),
+        ("tool", r"frame 'tool' moves with the robot"),
+        ("base_lnk", r"\[collision\]: Unknown frame 'base_lnk'. Did you mean 'base_link'"),
+    ):
+        with pytest.raises(RobotError, match=message):
+            obstacles(place, f'frame = "{frame}"\n')
+
+
+def test_a_table_that_places_its_base_tells_the_world_from_it(place: Path) -> None:
+    (place / "high.toml").write_text(PENDULUM.replace("[[joint]]", "base_xyz = [0, 0, 0.5]\n[[joint]]", 1), "utf-8")
+    around, said = obstacles(place, "", "high.toml")
+    assert "the world of 'high.toml', in which 'base' stands at (0, 0, 0.5) m." in said
+    assert around.planes[0].offset == -0.2
+    around, said = obstacles(place, 'frame = "base"\n', "high.toml")
+    assert "the frame of 'base', which stands at (0, 0, 0.5) m in the world of 'high.toml'." in said
+    assert around.planes[0].offset == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +582,7 @@ def test_the_command_on_the_tx40(steelyard: Run, place: Path) -> None:
     assert all(row["std"] > 0.0 for row in document["parameters"])
     assert "link1.M" in document["never"]
     assert document["unseen"] == []
-    frame = pl.read_csv("m.csv")
+    frame = pl.read_csv("m.csv", comment_prefix="#")
     np.testing.assert_allclose(frame.row(0)[1:7], start, atol=1e-12)
     np.testing.assert_allclose(frame.row(-1)[1:7], start, atol=1e-12)
     for word in (
@@ -443,7 +618,7 @@ def test_a_duration_between_samples_is_rounded_up_so_that_jerks_hold(steelyard: 
         "--out", "m.csv", "--json",
     )  # fmt: skip
     assert told.code == 0, told.err
-    t = pl.read_csv("m.csv")["t"].to_numpy()
+    t = pl.read_csv("m.csv", comment_prefix="#")["t"].to_numpy()
     assert told.document["motions"][0]["duration_s"] == pytest.approx(t[-1], abs=1e-9)
     assert 5.01 + 0.1 < t[-1] < 20.0
 
@@ -483,7 +658,7 @@ def test_the_page_is_whole_and_needs_no_network(steelyard: Run, place: Path) -> 
 def test_in_a_terminal_the_search_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = io.StringIO()
     monkeypatch.setattr(command, "people", Console(file=heard, force_terminal=True, width=120))
-    with command._searching(2) as (progress, step):
+    with command._searching(2, "d-optimal") as (progress, step):
         for search, values in enumerate(((3.0, 1.0, 0.5), (2.0, 0.25))):
             for value in values:
                 step(search, value)
@@ -517,13 +692,13 @@ def test_what_next_given_a_result(steelyard: Run, project: Path) -> None:
     document = told.document
     assert document["criterion"] == "targets"
     assert document["rows_hz"] == 20.0
-    assert document["worst"]["after"]["relative"] < document["worst"]["before"]["relative"]
+    assert document["worst"]["after"]["std_over_scale"] < document["worst"]["before"]["std_over_scale"]
     assert all(row["std"] <= row["std_before"] * (1 + 1e-9) for row in document["parameters"])
     result = json.loads((project / "project-run" / "result.json").read_text("utf-8"))
     for row, known in zip(document["parameters"], result["parameters"], strict=True):
         assert row["name"] == known["name"]
         assert row["std_before"] >= known["std_classical"] * (1 - 1e-9)
-    assert re.search(r"Worst relative σ .* now, .* after this motion, lowered \d+\.\dx", told.err)
+    assert re.search(r"Worst σ / scale .* now, .* after this motion, lowered \d+\.\dx", told.err)
     same = steelyard("excite", "pendulum.toml", "--given", "project-run", *QUICK, "--duration", 6, "--json")
     assert same.document == document
     for extra, message in (
@@ -557,6 +732,75 @@ def test_two_loads_make_two_files(steelyard: Run, place: Path) -> None:
     assert Path("m-none.csv").read_bytes() != Path("m-weight.csv").read_bytes()
 
 
+def test_torques_with_a_load_need_its_mass(steelyard: Run, place: Path) -> None:
+    unknown = PROJECT.format(terms='"plain"') + LOADED.replace("known = { M = 2.0 }\n", "")
+    (place / "project.toml").write_text(unknown, "utf-8")
+    (place / "limits.toml").write_text("torque = 40.0\n", "utf-8")
+    asked = ("excite", "project.toml", *QUICK, "--limits", "limits.toml", "--load", "none", "--out", "m.csv", "--json")
+    told = steelyard(*asked, "--load", "weight")
+    assert told.code == 2
+    assert re.search(r"nobody says how heavy the payload 'weight' is.*--load weight=2\.5", told.err)
+    told = steelyard(*asked, "--load", "weight=2")
+    assert told.code == 0, told.err
+    point = "Torques take the payload 'weight' as a point of 2 kg at the origin of its frame on link2"
+    assert [line for line in told.document["unbounded"] if line.startswith(point)]
+    assert point in Path("m-weight.csv").read_text("utf-8")
+    frame = pl.read_csv("m-weight.csv", comment_prefix="#")
+    q, v, a = (frame.select([f"{symbol}_joint1", f"{symbol}_joint2"]).to_numpy().T for symbol in "qva")
+    loaded = Model(pendulum().robot, pendulum().terms, payloads=[Payload("weight", known={"M": 2.0})])
+    assert loaded.layout.nominal is not None
+    tau = np.abs(loaded.torque(q, v, a, loaded.layout.nominal, load="weight")).max(axis=1)
+    rows = [row["value"] for row in told.document["motions"][1]["limits"] if row["quantity"] == "torque"]
+    np.testing.assert_allclose(rows, tau, rtol=2e-2)
+    for load, message in (
+        ("weight=much", r"--load takes NAME or NAME=KG"),
+        ("weight=-1", r"a mass is a positive number"),
+        ("wait=2", r"Unknown load case 'wait'. Did you mean 'weight'"),
+    ):
+        told = steelyard(*asked, "--load", load)
+        assert told.code == 2
+        assert re.search(message, told.err), told.err
+    (place / "project.toml").write_text(unknown.replace('"weight"', '"a/b"'), "utf-8")
+    told = steelyard(*asked, "--load", "a/b=2")
+    assert told.code == 2
+    assert "the name would be part of a file's name, m-a/b.csv" in told.err
+
+
+def test_rows_a_second_are_those_of_the_runs_that_were_fitted(steelyard: Run, project: Path) -> None:
+    """A slow log to validate on says nothing about them."""
+    lines = (project / "log.csv").read_text("utf-8").splitlines()
+    (project / "slow.csv").write_text("\n".join([lines[0], *lines[1::8]]) + "\n", "utf-8")
+    text = PROJECT.format(terms='"plain"').replace("rate_hz = 200.0\n", "")
+    text = text.replace(
+        "cutoff_hz = 20.0\nlowpass_hz = 8.0\ndecimate = 10", "cutoff_hz = 8.0\nlowpass_hz = 8.0\ndecimate = 10"
+    )
+    (project / "project.toml").write_text(text + '\n[[run]]\nlog = "slow.csv"\nrole = "validate"\n', "utf-8")
+    told = steelyard("identify", "project.toml")
+    assert told.code == 0, told.err
+    told = steelyard("excite", "--given", "project-run", *QUICK, "--duration", 6, "--json")
+    assert told.code == 0, told.err
+    assert told.document["rows_hz"] == pytest.approx(20.0)
+
+
+def test_torques_say_which_friction_they_exclude() -> None:
+    model, theta, limits = pendulum(), pendulum().layout.nominal, rules_of(50.0).limits
+    assert theta is not None
+    assert torque_caveats(model, theta, limits, ("none",)) == ()
+    for bare, of in (({"joint2"}, " of joint2"), ({"joint1", "joint2"}, "")):
+        still = [c.owner in bare and c.symbol in ("Fv", "Fc") for c in model.layout.columns]
+        (told,) = torque_caveats(model, np.where(still, 0.0, theta), limits, ("none",))
+        assert told.startswith(f"Torques exclude friction{of}, of which the model has no values")
+    assert torque_caveats(model, np.zeros_like(theta), rules_of().limits, ("none",)) == ()
+
+
+def test_a_place_that_takes_no_file_is_found_before_the_search(steelyard: Run, place: Path) -> None:
+    Path("m.csv").symlink_to("missing/m.csv")
+    told = steelyard("excite", "pendulum.toml", *QUICK, "--out", "m.csv")
+    assert told.code == 2
+    assert "Cannot write 'm.csv': No such file or directory" in told.err
+    assert "search" not in told.err
+
+
 FLOOR = '[[plane]]\nname = "floor"\nnormal = [0, 0, 1]\noffset = {}\n[collision]\nradius = 0.05\n'
 
 
@@ -585,7 +829,11 @@ FLOOR = '[[plane]]\nname = "floor"\nnormal = [0, 0, 1]\noffset = {}\n[collision]
         (["--load", "box"], "", r"Unknown load case 'box'"),
         (["--noise", "0"], "", r"positive σ"),
         (["--noise", "1,2,3"], "", r"one for each of 2 joints"),
-        (["--rows", "0"], "", r"rate \[Hz\] must be positive"),
+        (["--rows", "0"], "", r"rate of rows \(rate_hz, --rows\) \[Hz\] must be positive, not 0"),
+        (["--rows", "1e12"], "", r"1e\+12 rows a second makes 1e\+13 samples.*fewer --rows"),
+        (["--duration", "1e12"], "", r"A duration of 1e\+12 s .* shorter --duration"),
+        (["--duration=-1"], "", r"duration of a motion \(--duration\) \[s\] must be positive, not -1"),
+        ([], "acceleration = 0.0\n", r"friction slides: state a limit above zero"),
         (["--rate", "0.1"], "", r"between 1 and 100000 Hz"),
         (["--out", "missing/m.csv"], "", r"no folder 'missing'"),
         (["--out", "m.txt"], "", r"Unknown kind of motion file '.txt'"),
@@ -616,7 +864,7 @@ def test_torques_without_inertias_are_free_unless_a_file_limits_them(steelyard: 
     for extra in ((), ("--limits", "limits.toml")):
         told = steelyard("excite", "pendulum.toml", *QUICK, *extra, "--rate", 0, "--json")
         assert told.code == 0, told.err
-        assert "Torques are not bounded" in told.err
+        assert "Torques are not limited: the robot file gives no inertias" in told.err
         assert "torque" not in {row["quantity"] for row in told.document["motions"][0]["limits"]}
         assert {row["value"] for row in told.document["parameters"]} == {None}
     (place / "limits.toml").write_text("[joint.joint2]\ntorque = 6.0\n", "utf-8")
@@ -650,8 +898,141 @@ def test_surroundings_are_kept_clear_by_the_motion_and_its_ramps(steelyard: Run,
     rows = [row for row in told.document["motions"][0]["limits"] if row["quantity"] == "clearance"]
     assert rows
     assert all(row["value"] >= 0.02 for row in rows)
-    q = pl.read_csv("m.csv").select(["q_joint1", "q_joint2"]).to_numpy().T
+    q = pl.read_csv("m.csv", comment_prefix="#").select(["q_joint1", "q_joint2"]).to_numpy().T
     allowed = read_limits("limits.toml", read_robot("pendulum.toml"), "pendulum.toml")
     assert allowed.surroundings is not None
     distance = Clearance.of(read_robot("pendulum.toml"), allowed.surroundings).distances(q)
     assert distance.min() >= 0.02 - 1e-9
+
+
+# --- What is said -----------------------------------------------------------------------------------------------------
+
+FREE = "Torques are not limited: the robot file states no efforts"
+UNCHECKED = "Collisions are not checked: no [[plane]], [[box]] or [collision] in the limits."
+
+
+def test_what_is_not_bounded_is_said_everywhere(steelyard: Run, place: Path) -> None:
+    for name in ("m.csv", "m.parquet", "m.yaml"):
+        told = steelyard("excite", "pendulum.toml", *QUICK, "--out", name, "--preview", "p.html", "--json")
+        assert told.code == 0, told.err
+        free, unchecked = told.document["unbounded"]
+        assert free.startswith(FREE)
+        peaks = {joint: float(peak) for joint, peak in re.findall(r"(joint\d) ([\d.]+) N·m", free)}
+        q, v, a = tx_free(name)
+        reached = np.abs(pendulum().torque(q, v, a, pendulum().layout.nominal)).max(axis=1)  # type: ignore[arg-type]
+        np.testing.assert_allclose([peaks["joint1"], peaks["joint2"]], reached, rtol=0.02)
+        assert unchecked == UNCHECKED
+        metadata = pl.read_parquet_metadata(name)["steelyard"] if name == "m.parquet" else Path(name).read_text("utf-8")
+        for line in (free, unchecked):
+            assert line in told.err
+            assert line in metadata
+            assert line in Path("p.html").read_text("utf-8")
+
+
+def tx_free(name: str) -> tuple[Array, Array, Array]:
+    """Positions, velocities and accelerations in a motion file of the pendulum."""
+    if name == "m.yaml":
+        points = YAML(typ="safe").load(Path(name).read_text("utf-8"))["points"]
+        q, v, a = (np.array([p[key] for p in points]).T for key in ("positions", "velocities", "accelerations"))
+        return q, v, a
+    frame = pl.read_parquet(name) if name == "m.parquet" else pl.read_csv(name, comment_prefix="#")
+    q, v, a = (frame.select([f"{symbol}_joint1", f"{symbol}_joint2"]).to_numpy().T for symbol in "qva")
+    return q, v, a
+
+
+def test_what_is_bounded_is_not_said_to_be_free(steelyard: Run, place: Path) -> None:
+    (place / "limits.toml").write_text("[joint.joint1]\ntorque = 60.0\n[collision]\n", "utf-8")
+    said = steelyard("excite", "pendulum.toml", *QUICK, "--limits", "limits.toml", "--json").document["unbounded"]
+    assert re.fullmatch(FREE + r".* reach joint2 [\d.]+ N·m\.", said[0])
+    assert said[1:] == ["Collisions with surroundings are not checked: no [[plane]] or [[box]] in the limits."]
+    (place / "limits.toml").write_text("torque = 60.0\n" + FLOOR.format("-1.5"), "utf-8")
+    told = steelyard("excite", "pendulum.toml", *QUICK, "--limits", "limits.toml", "--json")
+    assert told.document["unbounded"] == []
+    assert "not limited" not in told.err
+    (place / "limits.toml").write_text("torque = 60.0\n" + FLOOR.format("-1.5") + "self_collision = false\n", "utf-8")
+    told = steelyard("excite", "pendulum.toml", *QUICK, "--limits", "limits.toml", "--json")
+    assert told.document["unbounded"] == [
+        "Collisions of the robot with itself are not checked: self_collision = false in the limits."
+    ]
+
+
+def test_where_no_pair_is_left_it_stands_out(steelyard: Run, place: Path) -> None:
+    none = "Nothing is kept apart: no two shapes count as a pair."
+    one = 'self_collision = false\nignore = [["link1", "floor"]]\n'
+    for text, pairs in (("[collision]\nself_collision = false\n", "0 pairs"), (FLOOR.format("-1.5") + one, "1 pair")):
+        (place / "limits.toml").write_text(text, "utf-8")
+        told = steelyard("excite", "pendulum.toml", *QUICK, "--limits", "limits.toml", "--json")
+        assert told.code == 0, told.err
+        assert any(line.startswith(f"{pairs} kept 0.02 m apart") for line in told.document["history"])
+        assert any(line.startswith(none) for line in told.document["unbounded"]) == (pairs == "0 pairs")
+
+
+def test_a_script_says_it_in_ascii() -> None:
+    found = tx40()
+    content = export_motion("m.script", found.motions[0], found.rules[0], None, ["It takes 3 N·m."]).files["m.script"]
+    assert content.startswith(b"# It takes 3 N.m.\n")
+
+
+def test_targets_are_told_met_or_missed(steelyard: Run, place: Path) -> None:
+    asked = ("--target", "link2.MX=90%", "--target", "link1.ZZ=0.0001%")
+    told = steelyard("excite", "pendulum.toml", *QUICK, *asked, "--preview", "p.html", "--json")
+    assert told.code == 0, told.err
+    met, missed = told.document["targets"]
+    assert (met["name"], met["wanted"], met["met"]) == ("link2.MX", 0.9, True)
+    assert (missed["name"], missed["met"]) == ("link1.ZZ", False)
+    shares = {row["name"]: row["relative"] for row in told.document["parameters"]}
+    assert met["reached"] == shares["link2.MX"] <= 0.9
+    for text in (told.err, Path("p.html").read_text("utf-8")):
+        assert re.search(r"Target link2\.MX: σ wanted 90\.00% of its value, to expect [\d.]+%: met", text)
+        assert re.search(r"Target link1\.ZZ: σ wanted .* to expect [\d.]+%: missed", text)
+
+
+@pytest.mark.parametrize("criterion", ["condition", "d-optimal"])
+def test_the_criterion_is_printed_once(criterion: str, steelyard: Run, place: Path) -> None:
+    told = steelyard("excite", "pendulum.toml", *QUICK, "--criterion", criterion, "--json")
+    verdict = next(line for line in told.err.splitlines() if line.startswith("Shows "))
+    assert verdict.count("condition") == 1
+    assert f"{told.document['value']:.4g}" in verdict
+    assert "objective" not in told.err
+    # the search tells about the same number, not its logarithm
+    (about,) = re.findall(rf"search 1 of 1: {criterion} about (\S+) after", told.err)
+    assert float(about) == pytest.approx(told.document["value"], rel=0.5)
+
+
+def test_parameters_whose_value_is_zero_have_no_share(steelyard: Run, place: Path) -> None:
+    told = steelyard("excite", "pendulum.toml", *QUICK, "--preview", "p.html", "--json")
+    zero = [row for row in told.document["parameters"] if row["value"] == 0.0]
+    assert zero
+    page = Path("p.html").read_text("utf-8")
+    for row in zero:
+        assert row["relative"] is None
+        (cells,) = re.findall(rf"<code>{re.escape(row['name'])}</code></th>(.*)</tr>", page)
+        assert re.findall(r"<td[^>]*>(.*?)</td>", cells)[2] == "—"
+
+
+def test_minus_zero_is_zero_in_the_header() -> None:
+    ends = np.zeros((6, 2))
+    ends[4, 1] = -1e-9
+    found = replace(tx40(), motions=(Quintic(ends, np.array([0.0, 1.0])),))
+    assert "and ends at rest there." in found.remarks(0)[1]
+
+
+def test_only_fitted_runs_are_what_is_known(steelyard: Run, project: Path) -> None:
+    lines = (project / "log.csv").read_text("utf-8").splitlines(keepends=True)
+    (project / "check.csv").write_text("".join([lines[0], *lines[1200:]]), "utf-8")
+    (project / "log.csv").write_text("".join(lines[:1200]), "utf-8")
+    text = (project / "project.toml").read_text("utf-8") + '\n[[run]]\nlog = "check.csv"\nrole = "validate"\n'
+    (project / "project.toml").write_text(text, "utf-8")
+    assert steelyard("identify", "project.toml").code == 0
+    told = steelyard("excite", "--given", "project-run", *QUICK, "--duration", 6)
+    assert told.code == 0, told.err
+    assert re.search(r"known from result of log\S* by", told.err)
+    assert "check.csv" not in told.err
+    assert "The scale of a parameter is its value" in told.err
+
+
+def test_help_keeps_its_units(steelyard: Run) -> None:
+    """Brackets would be taken for markup and left out."""
+    told = " ".join(re.sub(r"[│\s]+", " ", steelyard("excite", "--help").out).split())
+    for words in ("Seconds of the motion without ramps; rounded", "σ of a row in N.m or N,", "return to, in rad or m,"):
+        assert words in told

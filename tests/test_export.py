@@ -505,45 +505,53 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def workplace(project: Path, tmp_path: Path) -> Path:
-    """A copy of it, to write into."""
+def workplace(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, to write into from an empty folder."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     return Path(shutil.copytree(project, tmp_path / "work"))
 
 
 @needs_compiler
-def test_export_of_c_writes_a_folder_beside_the_run(steelyard: Run, workplace: Path) -> None:
+def test_export_of_c_writes_a_folder_here(steelyard: Run, workplace: Path) -> None:
+    before = sorted(workplace.rglob("*"))
     told = steelyard("export", workplace / "project-run", "--to", "c", "--json")
     assert told.code == 0, told.err
     document = told.document
-    folder = workplace / "project-run-c"
+    folder = Path.cwd() / "project-run-c"
+    assert sorted(workplace.rglob("*")) == before
     assert document["schema"] == "steelyard.export/1"
     assert {Path(file).name for file in document["files"]} == {"pendulum.h", "pendulum.c", "test_pendulum.c"}
     assert all(Path(file).parent == folder and Path(file).is_file() for file in document["files"])
     assert document["parity"]["relative"] < TOLERANCE
+    assert document["parity"]["friction"] is True
     assert document["standard"]["physical"] is True
     assert min(document["standard"]["smallest"].values()) >= 0.0
     assert "Certified" in told.err
-    assert "Read back" in told.err
-    # once more: its own folder is replaced; another's is not
-    assert steelyard("export", workplace / "project-run", "--to", "c").code == 0
-    (folder / "notes.txt").write_text("mine")
+    assert "Read back: torques agree" in told.err
+    # once more: its own folder is replaced if it is named; another's is not
     told = steelyard("export", workplace / "project-run", "--to", "c")
+    assert told.code == 2
+    assert "--out" in told.err
+    assert steelyard("export", workplace / "project-run", "--to", "c", "--out", folder).code == 0
+    (folder / "notes.txt").write_text("mine")
+    told = steelyard("export", workplace / "project-run", "--to", "c", "--out", folder)
     assert told.code == 2
     assert "notes.txt" in told.err
 
 
 def test_export_of_python_and_latex_writes_one_file(steelyard: Run, workplace: Path) -> None:
-    run = workplace / "project-run"
+    run, here = workplace / "project-run", Path.cwd()
     assert steelyard("export", run, "--to", "python").code == 0
-    assert "def inverse_dynamics" in (workplace / "pendulum.py").read_text("utf-8")
+    assert "def inverse_dynamics" in (here / "pendulum.py").read_text("utf-8")
     told = steelyard("export", run, "--to", "python")
     assert told.code == 2
     assert "--out" in told.err
-    assert steelyard("export", run, "--to", "python", "--out", workplace / "pendulum.py").code == 0
+    assert steelyard("export", run, "--to", "python", "--out", here / "pendulum.py").code == 0
     told = steelyard("export", run, "--to", "latex", "--regroupings", "--name", "table1", "--json")
     assert told.code == 0, told.err
     assert told.document["standard"] is None
-    assert (workplace / "table1.tex").read_text("utf-8").count("\\toprule") == 2
+    assert (here / "table1.tex").read_text("utf-8").count("\\toprule") == 2
 
 
 @pytest.mark.parametrize("to", ["urdf", "mjcf"])
@@ -552,11 +560,15 @@ def test_export_of_a_table_robot_makes_a_new_file_and_edits_it_the_next_time(
 ) -> None:
     if to == "mjcf":
         pytest.importorskip("mujoco")
-    run, file = workplace / "project-run", workplace / ("pendulum.urdf" if to == "urdf" else "pendulum.xml")
+    run, file = workplace / "project-run", Path.cwd() / ("pendulum.urdf" if to == "urdf" else "pendulum.xml")
     told = steelyard("export", run, "--to", to, "--json")
     assert told.code == 0, told.err
     assert told.document["files"] == [str(file)]
     assert told.document["parity"]["relative"] < 1e-9
+    assert told.document["parity"]["friction"] is False
+    assert told.document["friction"] == []
+    assert "Read back: without friction, torques agree" in told.err
+    assert ("set it in your simulator" in " ".join(told.err.split())) == (to == "urdf")
     assert any("offset" in one for one in told.document["left_out"])
     before = file.read_bytes()
     told = steelyard("export", run, "--to", to, "--source", file, "--json")
@@ -599,6 +611,43 @@ def test_mistakes_are_told_and_nothing_is_written(
     assert told.code == 2
     assert said in told.err
     assert sorted(workplace.rglob("*")) == before
+
+
+def test_meshes_that_stand_beside_the_source_are_told_where_the_file_goes_elsewhere(
+    steelyard: Run, workplace: Path
+) -> None:
+    run, file = workplace / "project-run", workplace / "pendulum.urdf"
+    assert steelyard("export", run, "--to", "urdf", "--out", file).code == 0
+    meshes = '<visual><geometry><mesh filename="{}"/></geometry></visual>'
+    shown = "".join(meshes.format(name) for name in ("meshes/arm.stl", "package://arm/arm.stl", "/shapes/arm.stl"))
+    file.write_text(file.read_text("utf-8").replace("</link>", f"{shown}</link>", 1), "utf-8")
+    told = steelyard("export", run, "--to", "urdf", "--source", file, "--json")
+    assert told.code == 0, told.err
+    warning = told.document["notes"][-1]
+    assert "looks for meshes/arm.stl in its own folder" in warning
+    assert f"--out {workplace}" in warning
+    told = steelyard("export", run, "--to", "urdf", "--source", file, "--out", workplace, "--json")
+    assert told.code == 0, told.err
+    assert told.document["files"] == [str(workplace / "pendulum-identified.urdf")]
+    assert not any("looks for" in one for one in told.document["notes"])
+
+
+def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run, workplace: Path) -> None:
+    project = workplace / "rich.toml"
+    terms = 'terms = ["rotor", "viscous", "coulomb", "offset", "power-law"]'
+    project.write_text(PROJECT.replace('terms = "plain"', terms), "utf-8")
+    assert steelyard("identify", project, "--out", workplace / "rich").code == 0
+    told = steelyard("export", workplace / "rich", "--to", "urdf", "--json")
+    assert told.code == 0, told.err
+    lines = {one["joint"]: one for one in told.document["friction"]}
+    assert set(lines) == {"joint1", "joint2"}
+    text = Path("pendulum.urdf").read_text("utf-8")
+    for name, one in lines.items():
+        values = told.document["standard"]["values"]
+        assert values[f"{name}.Fp50"] != 0.0
+        assert one["lost"] > 0.0
+        assert f'friction="{one["friction"]!r}"' in text or one["friction"] == 0.0
+        assert f"Friction of {name}: " in " ".join(told.document["left_out"])
 
 
 def test_every_open_builtin_robot_can_be_written() -> None:

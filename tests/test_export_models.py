@@ -18,6 +18,7 @@ from steelyard.consistency import judge_link
 from steelyard.errors import MissingExtraError, ModelError, OutputError, RobotError
 from steelyard.export.changes import Change
 from steelyard.export.export import Export
+from steelyard.export.friction import POSTURES, SPEED
 from steelyard.export.inertial import inertial, number
 from steelyard.export.lumps import split
 from steelyard.export.mjcf import edited_mjcf
@@ -34,10 +35,18 @@ from steelyard.payload import Payload
 from steelyard.robot import STANDARD_GRAVITY, Link, Lump, lumped
 from steelyard.terms import (
     AsymmetricCoulomb,
+    AsymmetricViscous,
     Coulomb,
+    Coupling,
+    Dahl,
+    Drift,
+    LoadFriction,
+    Motion,
     Offset,
+    PowerLaw,
     Rotor,
     Springs,
+    Stribeck,
     Term,
     Viscous,
     named_terms,
@@ -349,6 +358,7 @@ def test_values_go_into_a_file_with_other_frames_names_and_base(tmp_path_factory
     export = edited_urdf(*rigid_model(relabelled(moved, rng)), path)
     assert export.parity is not None
     assert export.parity.relative < 1e-9
+    assert "(0, 0, -9.80665) in the file's world" in export.notes[-1]
     written, wanted = Model(read_urdf(content(export), "back")), Model(robot)
     assert written.layout.nominal is not None
     assert wanted.layout.nominal is not None
@@ -390,6 +400,156 @@ def test_values_that_no_robot_has_are_refused(tmp_path: Path) -> None:
         new_urdf(model, theta)
     with pytest.raises(RobotError, match="Cannot read"):
         edited_urdf(model, theta, tmp_path / "missing.urdf")
+
+
+# --- Friction that is more than a line --------------------------------------------------------------------------------
+
+
+def friction_at(model: Model, theta: Array, joint: int, speeds: Array) -> Array:
+    """Friction (speeds,) of a joint that moves alone from the same posture, by the model itself."""
+    v = np.zeros((model.robot.dof, len(speeds)))
+    v[joint] = speeds
+    still = np.zeros_like(v)
+    bare = theta.copy()
+    bare[model.inertial_index] = 0.0  # no centrifugal torque
+    return (model.torque(still, v, still, bare) - model.torque(still, still, still, bare))[joint]
+
+
+def both_ways(top: float) -> Array:
+    one_way = np.linspace(0.0, top, 301)[1:]
+    return np.concatenate([one_way, -one_way])
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_written_friction_is_the_line_nearest_to_the_whole_curve(seed: int) -> None:
+    robot = read_robot("planar2r")
+    model = Model(robot, [Viscous(), Coulomb(), PowerLaw(), Stribeck(0.2), AsymmetricViscous(), Offset()])
+    theta = drawn(model, seed)
+    export = new_urdf(model, theta)
+    back = read_urdf(content(export), "back")
+    for j, (joint, told) in enumerate(zip(back.joints, export.friction, strict=True)):
+        assert joint.drive.viscous is not None
+        assert joint.drive.coulomb is not None
+        speeds = both_ways(robot.joints[j].limits.velocity)
+        curve = friction_at(model, theta, j, speeds)
+        basis = np.stack([speeds, np.sign(speeds)], axis=1)
+        best = np.linalg.lstsq(basis, curve, rcond=None)[0]
+        np.testing.assert_allclose([joint.drive.viscous, joint.drive.coulomb], best, rtol=0.05, atol=0.03)
+        lost = curve - basis @ [joint.drive.viscous, joint.drive.coulomb]
+        plain = curve - basis @ [theta[model.layout.index(f"{joint.name}.{symbol}")] for symbol in ("Fv", "Fc")]
+        assert np.std(lost) < np.std(plain)
+        assert told.joint == joint.name
+        assert told.lost == pytest.approx(float(np.sqrt(np.mean(lost**2))), rel=0.05)
+        assert told.rms == pytest.approx(float(np.sqrt(np.mean(curve**2))), rel=0.05)
+        at = float(friction_at(model, theta, j, np.array([told.worst_at]))[0])
+        line = joint.drive.viscous * told.worst_at + joint.drive.coulomb * np.sign(told.worst_at)
+        assert told.worst == pytest.approx(abs(at - line), rel=1e-9)
+
+
+def test_load_friction_counts_at_the_mean_load_and_dahl_as_sliding() -> None:
+    """Both are Coulomb's at a constant load: nothing of the curve is lost, and Fc alone would be far too small."""
+    robot = read_robot("planar2r", gravity=[0.0, -9.81, 0.0])
+    model = Model(robot, [Viscous(), Coulomb(), LoadFriction(), on_joints(Dahl(), [robot.joint_names[0]])])
+    theta = drawn(model)
+    q = model.random_positions(np.random.default_rng(7), 4000)
+    mean = np.abs(model.load(Motion(q, 0.0 * q, 0.0 * q))).mean(axis=1)
+    export = new_urdf(model, theta)
+
+    def value(name: str) -> float:
+        return float(theta[model.layout.index(name)]) if name in model.layout.names else 0.0
+
+    for j, joint in enumerate(read_urdf(content(export), "back").joints):
+        loaded = value(f"{joint.name}.Fl") * mean[j]
+        rest = value(f"{joint.name}.Fc") + value(f"{joint.name}.Fd2")
+        assert joint.drive.viscous == pytest.approx(value(f"{joint.name}.Fv"), rel=1e-9)
+        assert loaded > 0.0
+        assert joint.drive.coulomb == pytest.approx(rest + loaded, abs=4.0 * loaded / np.sqrt(POSTURES))
+        assert export.friction[j].lost < 1e-9
+    told = " ".join(export.left_out)
+    assert "mean load of random postures" in told
+    assert "steady sliding" in told
+    assert "Fl of" not in told
+    (note,) = export.notes
+    assert "Gravity 9.81 m/s², (0, -9.81, 0)" in note
+
+
+def test_pre_sliding_is_written_as_the_friction_it_ends_in() -> None:
+    model = Model(read_robot("planar2r"), [Coulomb(), Dahl()])
+    theta = drawn(model)
+    export = new_urdf(model, theta)
+    for joint in read_urdf(content(export), "back").joints:
+        level = sum(float(theta[model.layout.index(f"{joint.name}.{symbol}")]) for symbol in ("Fc", "Fd2"))
+        assert joint.drive.coulomb == pytest.approx(level, rel=1e-9)
+    assert not any("not written" in one for one in export.left_out)
+
+
+def test_load_friction_without_inertias_in_the_file_takes_the_identified_ones() -> None:
+    robot = read_robot("planar2r", gravity=[0.0, -9.81, 0.0])
+    silent = replace(robot, links=tuple(replace(link, inertia=None) for link in robot.links))
+    terms = [Coulomb(), LoadFriction()]
+    theta = drawn(Model(robot, terms))
+    known = Model(robot, terms, carried=theta[Model(robot, terms).inertial_index])
+    lines = new_urdf(known, theta).friction
+    assert new_urdf(Model(silent, terms), theta).friction == lines
+    assert lines != new_urdf(Model(robot, terms), theta).friction
+
+
+def test_friction_without_an_odd_part_changes_no_bit() -> None:
+    robot = read_robot("planar2r")
+    model = Model(robot, [Viscous(), Coulomb(), AsymmetricViscous(), Drift()])
+    theta = drawn(model)
+    export = new_urdf(model, theta)
+    for joint, told in zip(read_urdf(content(export), "back").joints, export.friction, strict=True):
+        own = [theta[model.layout.index(f"{joint.name}.{symbol}")] for symbol in ("Fv", "Fc", "Fve")]
+        assert [joint.drive.viscous, joint.drive.coulomb] == own[:2]
+        assert told.worst == pytest.approx(own[2] * told.up_to, rel=1e-12)
+    assert any("Fvt" in one and "not written" in one for one in export.left_out)
+    plain = Model(robot, [Viscous(), Coulomb(width=0.01)])
+    assert new_urdf(plain, drawn(plain)).friction == ()
+
+
+def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
+    """v² has a line with a negative level: zero is written. What is lost is much, and the way out is named."""
+    robot = read_robot("planar2r")
+    unlimited = replace(robot.joints[0], limits=replace(robot.joints[0].limits, velocity=np.inf))
+    robot = replace(robot, joints=(unlimited, *robot.joints[1:]))
+    model = Model(robot, [PowerLaw(2.0)])
+    export = new_urdf(model, drawn(model))
+    first = read_urdf(content(export), "back").joints[0]
+    assert first.drive.coulomb == 0.0
+    assert first.drive.viscous is not None
+    assert first.drive.viscous > 0.0
+    assert export.friction[0].up_to == SPEED
+    assert export.friction[0].much
+    assert 'terms = "plain"' in export.notes[0]
+    assert first.name in export.notes[0]
+
+
+def test_motors_that_turn_with_several_joints_rub_on_each() -> None:
+    robot = read_robot("tx40")
+    model = Model(robot, [Rotor(), Viscous(), Coulomb(), Coupling()])
+    theta = drawn(model)
+    back = read_urdf(content(new_urdf(model, theta)), "back")
+
+    def value(name: str) -> float:
+        return float(theta[model.layout.index(name)])
+
+    share = abs(robot.motor_map[5, 4])
+    assert back.joints[4].drive.coulomb == pytest.approx(value("joint5.Fc") + share * value("joint6.Fcm"), rel=1e-9)
+    assert back.joints[0].drive.coulomb == value("joint1.Fc")
+
+
+def test_robots_with_loops_have_friction_curves_too() -> None:
+    pytest.importorskip("mujoco")
+    robot = read_robot("delta")
+    model = Model(robot, [Viscous(), Coulomb(), PowerLaw(), LoadFriction()])
+    theta = drawn(model)
+    export = new_mjcf(model, theta)
+    driven = {one.joint for one in export.friction}
+    assert set(robot.axis_names) <= driven
+    for one in export.friction:
+        assert one.friction > theta[model.layout.index(f"{one.joint}.Fc")]
 
 
 # --- Lumps ------------------------------------------------------------------------------------------------------------
@@ -457,6 +617,15 @@ def test_a_lump_that_loses_its_mass_is_accepted_by_mujoco(tmp_path: Path) -> Non
     export = edited_mjcf(Model(read_robot(path)), point, path)
     assert export.parity is not None
     assert Change("lump", "mass", "kg", 1.0, 0.0) in export.changes
+    (note,) = export.notes
+    assert "lump (1 → 0 kg)" in note
+    assert '"entropic"' in note
+    # with room for it, the lump is left alone and nothing is said
+    roomy = Model(read_robot(path))
+    assert roomy.layout.nominal is not None
+    assert edited_mjcf(roomy, roomy.layout.nominal, path).notes == ()
+    assert "lump (1 → 0 kg)" in new_urdf(roomy, point).notes[0]
+    assert "lump (1 → 0 kg)" in new_mjcf(roomy, point).notes[0]
 
 
 @pytest.mark.parametrize("spread", [(1.0, 0.5, 0.0), (1.0, 0.0, 0.0)])
@@ -607,6 +776,20 @@ def test_includes_that_cannot_be_followed_are_refused(tmp_path: Path, include: s
     write(tmp_path, "parts/tool.xml", include)
     with pytest.raises(RobotError, match=words):
         edited_mjcf(model, drawn(model), path)
+
+
+def test_files_that_mjcf_looks_for_beside_it_are_listed(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    text = """<mujoco><compiler texturedir="SKIES" meshdir="shapes"/><asset>
+      <mesh name="m" file="arm.obj"/><texture name="t" type="2d" builtin="flat" width="8" height="8"/></asset>
+      <worldbody><body name="a"><joint name="j"/><geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""
+    corners = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
+    write(tmp_path, "shapes/arm.obj", corners + "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    path = write(tmp_path, "arm.xml", text)
+    model = Model(read_robot(path))
+    assert edited_mjcf(model, drawn(model), path).beside == (str(Path("shapes/arm.obj")),)
+    path.write_text(text.replace('"shapes"', f'"{tmp_path / "shapes"}"'))
+    assert edited_mjcf(model, drawn(model), path).beside == ()
 
 
 def test_gravity_of_the_file_is_kept_and_told(tmp_path: Path) -> None:

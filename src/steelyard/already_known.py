@@ -121,7 +121,8 @@ def _of_result(result: Identification, base: BaseParameters) -> Known:
     rmse, effort = (np.array(list(x.values())) for x in (result.relative_error.rmse, result.relative_error.effort))
     # a root mean square divides by the rows, a covariance by those left over
     noise = kappa * np.sqrt(rows / max(rows - count, 1)) * rmse
-    said = f"result of {', '.join(run.name for run in result.runs)} by {result.estimator}" + _widened(kappa)
+    fitted = ", ".join(run.name for run in result.runs if run.role == "identify")
+    said = f"result of {fitted} by {result.estimator}" + _widened(kappa)
     if count < len(base):
         said += f"; it has no σ of {len(base) - count} of the {len(base)} base parameters"
     return Known(base, root, noise, effort, kappa, said)

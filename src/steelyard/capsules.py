@@ -11,6 +11,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.errors import DataError
 from steelyard.parameters import Array
+from steelyard.pose import Pose
 from steelyard.robot import BASE, Joint, Robot
 from steelyard.surroundings import Capsule
 
@@ -114,14 +115,16 @@ def _middle(flat: Array) -> Array:
 def skeleton(robot: Robot, radius: float) -> tuple[Capsule, ...]:
     """Capsules of one radius [m] along the robot's skeleton, for files that give no shapes.
 
-    Every link gets one from its own joint to each joint it carries, and to the frame of each body fixed on it; the base
-    likewise from its origin. A slide's rail, the way of its origin within its limits, belongs to the link that carries
-    it. A link that carries nothing apart from its own joint is a ball. Coarse: casings stick out of a skeleton.
+    Every link gets one from a point of its own joint's axis to each joint it carries, to the frame of each body fixed
+    on it (a flange, a tool), and to its own frame, which distal DH frames have at the far end of the link; the base
+    likewise from where it stands. A slide's rail, the way of its origin within its limits, belongs to the link that
+    carries it. A link that has none of these apart from its own joint is a ball: what is beyond has no extent.
+    Coarse: casings stick out of a skeleton.
     """
     out = []
     for i in (BASE, *robot.bodies.tolist()):
         name = "base" if i == BASE else robot.links[i].name
-        own = np.zeros(3) if i == BASE else _pivot(robot.joints[i])
+        own = _start(robot, i)
         ways = [(own, far) for far in _carried(robot, i)]
         ways += [rail for joint in robot.joints if joint.parent == i and (rail := _rail(joint)) is not None]
         ways = [(a, b) for a, b in ways if np.linalg.norm(b - a) > _SMALLEST] or [(own, own)]
@@ -129,22 +132,41 @@ def skeleton(robot: Robot, radius: float) -> tuple[Capsule, ...]:
     return tuple(out)
 
 
+def skeleton_length(robot: Robot) -> float:
+    """The longest way [m] along the skeleton from a first joint to what the last link carries, or its own frame."""
+    to_joint: list[float] = []
+    longest = 0.0
+    for i, joint in enumerate(robot.joints):
+        before = 0.0
+        if joint.parent != BASE:
+            before = to_joint[joint.parent] + float(np.linalg.norm(_met(joint) - _start(robot, joint.parent)))
+        to_joint.append(before)
+        longest = max(longest, *(before + float(np.linalg.norm(far - _start(robot, i))) for far in _carried(robot, i)))
+    return longest
+
+
+def _start(robot: Robot, link: int) -> Array:
+    """Where the capsules of a link begin, in its frame: on its own joint's axis; those of the base where it stands."""
+    return robot.fixed.get(robot.base, Pose()).position if link == BASE else _pivot(robot.joints[link])
+
+
 def _pivot(joint: Joint) -> Array:
     """A point of a joint's axis in the frame of its own link."""
     return np.zeros(3) if joint.is_prismatic else joint.point
 
 
+def _met(joint: Joint) -> Array:
+    """Where a joint is in the frame of the link that carries it; a slide is met at the middle of its rail."""
+    rail = _rail(joint)
+    return joint.pose.rotation @ _pivot(joint) + joint.pose.position if rail is None else 0.5 * (rail[0] + rail[1])
+
+
 def _carried(robot: Robot, link: int) -> Iterator[Array]:
-    """Where the joints and the fixed bodies on a link are, in its frame; a slide is met at the middle of its rail."""
-    for joint in robot.joints:
-        if joint.parent == link:
-            rail = _rail(joint)
-            yield (
-                joint.pose.rotation @ _pivot(joint) + joint.pose.position if rail is None else 0.5 * (rail[0] + rail[1])
-            )
+    """Where the joints and the fixed bodies on a link are, in its frame, and the frame's own origin."""
+    yield from (_met(joint) for joint in robot.joints if joint.parent == link)
     if link != BASE:
-        for lump in robot.links[link].lumps:
-            yield lump.pose.position
+        yield from (lump.pose.position for lump in robot.links[link].lumps)
+        yield np.zeros(3)
 
 
 def _rail(joint: Joint) -> tuple[Array, Array] | None:

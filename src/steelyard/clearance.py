@@ -46,7 +46,8 @@ class Clearance:
     """Distances of the pairs that count, made by `Clearance.of`.
 
     names      of the pairs, "link3 - floor", "link2 - link5"; capsules of a link that has several are numbered
-    left_out   what does not count, and why: neighbours, pairs that touch in every posture, links without a capsule
+    left_out   what does not count, and why: pairs that touch in every posture (of links that a joint connects: that are
+               never farther apart than the margin), pairs to ignore, links without a capsule
     """
 
     robot: Robot
@@ -71,23 +72,23 @@ class Clearance:
         labels = _labels(robot, surroundings.capsules)
         every = tuple(_pairs(robot, surroundings))
         whole = Clearance(robot, surroundings, tuple(_name(pair, labels, surroundings) for pair in every), (), every)
-        touching = whole.distances(_postures(robot)).max(axis=1) <= 0.0
-        kept, left_out = [], []
+        farthest = whole.distances(_postures(robot)).max(axis=1, initial=-np.inf)
+        kept: list[int] = []
+        left_out: dict[str, list[str]] = {}
         for k, pair in enumerate(every):
-            links = _links(pair, robot, surroundings)
-            if frozenset(links) in ignored:
-                left_out.append(f"{whole.names[k]}: ignored as asked")
-            elif pair[0] == kernel.CAPSULE and touching[k]:
-                left_out.append(f"{whole.names[k]}: touch in every posture")
-            else:
+            why = _why_not(pair, float(farthest[k]), robot, surroundings, ignored)
+            if why is None:
                 kept.append(k)
-        bare = [name for name in named if name not in {capsule.link for capsule in surroundings.capsules}]
-        left_out += [f"{name}: has no capsule" for name in bare]
+            else:
+                left_out.setdefault(why, []).append(whole.names[k])
+        covered = {capsule.link for capsule in surroundings.capsules}
+        if bare := [name for name in named if name not in covered]:
+            left_out["no capsule"] = bare
         return Clearance(
             robot,
             surroundings,
             tuple(whole.names[k] for k in kept),
-            tuple(left_out),
+            tuple(f"{', '.join(names)}: {why}" for why, names in left_out.items()),
             tuple(every[k] for k in kept),
         )
 
@@ -218,18 +219,34 @@ def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[Reac
 
 
 def _pairs(robot: Robot, surroundings: Surroundings) -> Iterator[tuple[int, int, int]]:
-    """Kind, capsule and other of everything that moves against something else and is no neighbour of it."""
+    """Kind, capsule and other of everything that moves against something else."""
     link = [robot.link_index(capsule.link) for capsule in surroundings.capsules]
     moving = [c for c, i in enumerate(link) if i != BASE]
     for kind, others in ((kernel.PLANE, surroundings.planes), (kernel.BOX, surroundings.boxes)):
         yield from ((kind, c, k) for k in range(len(others)) for c in moving)
     if not surroundings.self_collision:
         return
-    solid = [_solid_parent(robot, i) for i in range(len(robot.links))]
-    for a, b in combinations(range(len(link)), 2):
-        one, two = sorted((link[a], link[b]))
-        if one != two and solid[two] != one:
-            yield (kernel.CAPSULE, a, b)
+    yield from ((kernel.CAPSULE, a, b) for a, b in combinations(range(len(link)), 2) if link[a] != link[b])
+
+
+def _why_not(
+    pair: tuple[int, int, int], farthest: float, robot: Robot, surroundings: Surroundings, ignored: set[frozenset[str]]
+) -> str | None:
+    """Why a pair need not be kept apart, whose sides are seen to come as far apart as `farthest` [m]; None if it must.
+
+    Capsules that share a point of a joint's axis touch however it turns. Those of neighbours that miss it by a gap
+    narrower than the margin are no different: no motion keeps them apart, and it is how the robot is built.
+    """
+    kind, one, two = pair
+    if frozenset(_links(pair, robot, surroundings)) in ignored:
+        return "ignored as asked"
+    if kind != kernel.CAPSULE:
+        return None
+    above, below = sorted(robot.link_index(surroundings.capsules[side].link) for side in (one, two))
+    if _solid_parent(robot, below) == above:
+        near = "touch" if farthest <= 0.0 else "are nearer than the margin"
+        return f"neighbours that {near} in every posture" if farthest <= surroundings.margin else None
+    return "touch in every posture" if farthest <= 0.0 else None
 
 
 def _solid_parent(robot: Robot, link: int) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import Constraints, ellipsoid_axes, hull_faces, mass_bounds
 from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
 from steelyard.errors import ModelError, choices
@@ -24,6 +25,8 @@ _solver: Any = clarabel  # compiled, without types
 
 # Residuals of data without noise are this large at most, in the solver's eyes.
 LARGEST = 1e8
+# The size of a link lies between these [m].
+LENGTHS = (0.02, 2.0)
 
 
 class Scales(NamedTuple):
@@ -43,6 +46,31 @@ class Block(NamedTuple):
     matrix: Array
     offset: Array
     inward: Array | None = None
+
+
+def column_scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
+    """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
+
+    # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
+    size = np.nan_to_num(np.abs(chi)) / np.abs(base.map).max(axis=1)
+
+    def largest(unit: str) -> float:
+        return max((float(x) for x, u in zip(size, base.units, strict=True) if u == unit), default=0.0)
+
+    inertia, moment = largest("kg.m2"), largest("kg.m")
+    length = float(np.clip(inertia / moment, *LENGTHS)) if inertia and moment else 0.3
+    mass = max(largest("kg"), moment / length, inertia / length**2) or 1.0
+    columns = np.ones(len(base.layout))
+    columns[list(base.kept)] = np.maximum(size, 1e-2)
+    links = {}
+    for name, index in link_columns(base.layout).items():
+        own_mass, own_length, spread = mass, length, float(reference[index[[0, 3, 5]]].max())
+        if reference[index[9]] > 0.0 and spread > 0.0:
+            own_mass = float(np.clip(reference[index[9]], 0.01 * mass, 100.0 * mass))
+            own_length = float(np.clip(np.sqrt(spread / own_mass), *LENGTHS))
+        links[name] = (own_mass, own_length)
+        columns[index] = own_mass * np.array([own_length**2] * 6 + [own_length] * 3 + [1.0])
+    return Scales(links, columns)
 
 
 # The upper triangle column by column, as Clarabel stacks a symmetric matrix; off the diagonal times √2.
@@ -135,6 +163,12 @@ def _unstacked(value: Array) -> Array:
     return matrix
 
 
+def smallest_eigenvalues(layout: Layout, theta: Array) -> dict[str, float]:
+    """Body → smallest eigenvalue of its pseudo-inertia [SI], by numpy; ≥ 0 where it can exist."""
+    bodies = link_columns(layout).items()
+    return {name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0]) for name, columns in bodies}
+
+
 def violation(theta: Array, blocks: Sequence[Block]) -> float:
     """How far theta misses the worst of the scaled constraints, by numpy; 0 where it meets all."""
     return max((_lack(block.cone, block.matrix @ theta + block.offset) for block in blocks), default=0.0)
@@ -177,6 +211,30 @@ class Answer(NamedTuple):
     theta: Array
     status: str
     iterations: int
+
+
+# What the solver says of its answer, for people.
+_WORDS = {
+    "Own": "the result's own set",
+    "Closed form": "solved in closed form",
+    "Solved": "solved",
+    "AlmostSolved": "solved to reduced accuracy",
+    "PrimalInfeasible": "nothing satisfies the constraints",
+    "AlmostPrimalInfeasible": "nothing seems to satisfy the constraints",
+    "DualInfeasible": "no minimum exists",
+    "AlmostDualInfeasible": "no minimum seems to exist",
+    "NumericalError": "numerical trouble",
+    "InsufficientProgress": "no more progress",
+    "MaxIterations": "too many iterations",
+    "MaxTime": "too long",
+    "CallbackTerminated": "interrupted",
+    "Unsolved": "not solved",
+}
+
+
+def in_words(status: str) -> str:
+    """The status of an answer in words; AlmostSolved: to 5e-5, as where there is no room inside."""
+    return _WORDS.get(status, status)
 
 
 def minimise(

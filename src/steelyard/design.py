@@ -11,7 +11,7 @@ from steelyard.already_known import Known, known
 from steelyard.base_parameters import base_parameters
 from steelyard.clearance import Clearance, proven_clearance
 from steelyard.criteria import Criterion, DOptimal
-from steelyard.design_checks import check_limits, holding_posture
+from steelyard.design_checks import check_limits, check_loads, holding_posture
 from steelyard.errors import DataError, EstimationError, choices
 from steelyard.families import Family, FourierFamily
 from steelyard.forecast import Forecast, checked_noise, forecast, forecast_of, planned, sample_times
@@ -98,6 +98,7 @@ def design_excitation(
     smooth: float = 0.05,
     progress: Progress | None = None,
     heard: Callable[[int, float], None] | None = None,
+    check: Callable[[Sequence[Trajectory]], object] | None = None,
 ) -> Design:
     """The motion (or one for every entry of `loads`, designed together) of a duration [s] that is best by a criterion.
 
@@ -110,6 +111,7 @@ def design_excitation(
     smooth       width of tanh(v / width) in the place of sign(v) during the search [rad/s | m/s]; the result is
                  scored with the model's own terms
     heard        hears of every step of a search: which one it is, from 0, and its objective
+    check        refuses motions by a DataError: the best that it does not refuse are kept
     """
     criterion, family = criterion or DOptimal(), family or FourierFamily()
     # refuses loops and terms without a gradient before anything is computed
@@ -128,6 +130,7 @@ def design_excitation(
             f"Torque limits need nominal values, and the file of '{model.robot.name}' gives no inertias: pass theta, "
             "or leave the torque free (MotionLimits(…, torque=inf))."
         )
+    check_loads(model, limits, theta, loads)
     base = base_parameters(model)
     check_limits(model, limits, duration, rate_hz, 0 if given is not None else len(base))
     stated = None if noise is None else checked_noise(noise, model.robot.dof)
@@ -161,12 +164,13 @@ def design_excitation(
                 heard(k, slope.value)
 
         x = minimise(plan.objective, plan.linear, start, iterations, told)
-        found.append((plan.score(plan.information(x)).objective, k, x, tuple(trace)))
+        score = plan.score(plan.information(x))
+        found.append((score.objective, k, x, tuple(trace), score.value))
         if progress is not None:
             progress("designing", k + 1, starts)
     found.sort(key=lambda one: one[:2])
     exact = replace(plan, model=model, limits=limits)
-    x = _kept(plan, exact, still, [(one[0], one[2]) for one in found])
+    x, refused = _kept(plan, exact, still, [(one[0], one[2]) for one in found], check)
     trajectories = tuple(family.trajectory(own, duration) for own in exact.numbers(x))
     runs = [
         planned(model, path, rate_hz, f"planned{k}", load)
@@ -174,7 +178,8 @@ def design_excitation(
     ]
     history = (
         f"{len(loads)} motion(s) of {duration:g} s, family {family.name}, criterion {criterion.name}, seed {seed}",
-        f"best of {starts} searches, objectives " + ", ".join(f"{one[0]:.4f}" for one in found),
+        f"best of {starts} searches, by {criterion.name} " + ", ".join(f"{one[4]:.4f}" for one in found),
+        *([f"the motions of {refused} better searches were refused"] if refused else []),
         said,
         *(() if clearance is None else (_clear_of(clearance),)),
         "from nothing known beforehand" if earlier is None else f"with what is known from {earlier.source}",
@@ -244,9 +249,17 @@ def _starts(plan: Plan, still: Array, rng: np.random.Generator, starts: int) -> 
     return [one[2] for one in drawn[:starts]]
 
 
-def _kept(plan: Plan, exact: Plan, still: Array, found: Sequence[tuple[float, Array]]) -> Array:
-    """The best of what was found, by objective, once it is within the limits between the samples too."""
+def _kept(
+    plan: Plan,
+    exact: Plan,
+    still: Array,
+    found: Sequence[tuple[float, Array]],
+    check: Callable[[Sequence[Trajectory]], object] | None,
+) -> tuple[Array, int]:
+    """The best of what was found, by objective, once it is within the limits between the samples too and not refused;
+    and how many were refused."""
     best, moved, wrong = np.inf, None, ""
+    refusals: list[DataError] = []
     for objective, x in found:
         # shrinking makes no motion better, so the first that needs none ends the search
         if moved is not None and objective >= best:
@@ -255,14 +268,23 @@ def _kept(plan: Plan, exact: Plan, still: Array, found: Sequence[tuple[float, Ar
         if shrunk is None:
             continue
         value = plan.score(plan.information(shrunk)).objective
-        if moved is None or value < best:
-            best, moved = value, shrunk
+        if moved is not None and value >= best:
+            continue
+        if check is not None:
+            try:
+                check([exact.family.trajectory(own, exact.duration) for own in exact.numbers(shrunk)])
+            except DataError as refusal:
+                refusals.append(refusal)
+                continue
+        best, moved = value, shrunk
+    if moved is None and refusals:
+        raise refusals[0]
     if moved is None:
         raise EstimationError(
             f"Between the samples of the design {wrong}, however the motion is shrunk: sample faster than "
             f"{exact.rate_hz:g} Hz, or leave a wider margin."
         )
-    return moved
+    return moved, len(refusals)
 
 
 def _shrunk(exact: Plan, still: Array, x: Array) -> tuple[Array | None, str]:
@@ -324,4 +346,5 @@ def _limits_report(exact: Plan, trajectories: Sequence[Trajectory]) -> tuple[Rea
 def _clear_of(clearance: Clearance) -> str:
     """What is kept apart and what is not."""
     left = f"; left out: {'; '.join(clearance.left_out)}" if clearance.left_out else ""
-    return f"{len(clearance)} pairs kept {clearance.margin:g} m apart or more{left}"
+    pairs = "1 pair" if len(clearance) == 1 else f"{len(clearance)} pairs"
+    return f"{pairs} kept {clearance.margin:g} m apart or more{left}"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from steelyard.clearance import Clearance
-from steelyard.errors import DataError
+from steelyard.errors import DataError, choices
 from steelyard.limit_proofs import MotionLimits
 from steelyard.model import Model
-from steelyard.parameters import Array
+from steelyard.parameters import Array, Column
+from steelyard.payload import UNLOADED
 from steelyard.planning import REACH
 from steelyard.problem import REST_SPEED, STILL
 from steelyard.robot import Robot
 
 # Postures tried for one in which the motors can hold the robot and nothing touches.
 _POSTURES = 2000
+# Samples that a design can be asked for: its torques are looked at a hundred times as often.
+MOST_SAMPLES = 50_000
 
 
 def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: float, parameters: int) -> None:
@@ -24,8 +27,17 @@ def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: f
     joints = model.robot.axes
     if len(limits.lower) != len(joints):
         raise DataError(f"The limits are those of {len(limits.lower)} joints; '{model.robot.name}' has {len(joints)}.")
-    if not (np.isfinite(duration) and duration > 0.0 and np.isfinite(rate_hz) and rate_hz > 0.0):
-        raise DataError(f"The duration [s] and the rate [Hz] must be positive, not {duration} and {rate_hz}.")
+    for what, value in (
+        ("duration of a motion (--duration) [s]", duration),
+        ("rate of rows (rate_hz, --rows) [Hz]", rate_hz),
+    ):
+        if not (np.isfinite(value) and value > 0.0):
+            raise DataError(f"The {what} must be positive, not {value:g}.")
+    if duration * rate_hz > MOST_SAMPLES:
+        raise DataError(
+            f"A duration of {duration:g} s at {rate_hz:g} rows a second makes {duration * rate_hz:.4g} samples, and a "
+            f"design takes {MOST_SAMPLES} at most: give a shorter --duration, or fewer --rows (rate_hz)."
+        )
     for i, joint in enumerate(joints):
         unit = "m" if joint.is_prismatic else "rad"
         lower, upper = float(limits.lower[i]), float(limits.upper[i])
@@ -48,10 +60,11 @@ def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: f
             limit = float(getattr(limits, what)[i])
             factor = REST_SPEED / top if top > 0.0 else np.inf
             longer = f"give {duration * factor ** (1 / power):.4g} s or more, or " if power and top > 0.0 else ""
+            higher = f"raise the limit {factor:.4g} times" if top > 0.0 else "state a limit above zero"
             raise DataError(
                 f"{what.capitalize()} limit of {joint.name}: {limit:.6g} {unit}/s{('', '²', '³')[power]} lets it reach "
                 f"{max(top, 0.0):.4g} {unit}/s in {duration:g} s, {REST_SPEED - top:.4g} {unit}/s short of the "
-                f"{REST_SPEED:g} {unit}/s above which its friction slides: {longer}raise the limit {factor:.4g} times."
+                f"{REST_SPEED:g} {unit}/s above which its friction slides: {longer}{higher}."
             )
     rows = int(duration * rate_hz) * len(joints)
     if rows < parameters:
@@ -59,6 +72,60 @@ def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: f
             f"The duration of {duration:g} s gives {rows} rows at {rate_hz:g} Hz for {parameters} base parameters, "
             f"{parameters - rows} too few: give {parameters / rate_hz / len(joints):.4g} s or more, or sample faster."
         )
+
+
+def check_loads(model: Model, limits: MotionLimits, theta: Array | None, loads: Sequence[str]) -> None:
+    """An error where torques are limited and a load case carries a body of which nobody says how heavy it is."""
+    if theta is None or not np.isfinite(limits.torque).any():
+        return
+    for payload in (one for one in model.payloads if one.name in loads):
+        if "M" not in payload.known and not theta[model.layout.index(f"{payload.name}.M")] > 0.0:
+            raise DataError(
+                f"Torques are limited, and nobody says how heavy the payload '{payload.name}' is: with 0 kg the motion "
+                f"could ask more of the motors than they have. Give the most it may weigh [kg], --load "
+                f"{payload.name}=2.5, or its mass in the [[payload]] of the project. In Python pass a theta with "
+                f"{payload.name}.M, or free the torques (MotionLimits(…, torque=inf))."
+            )
+
+
+def weighing(model: Model, theta: Array | None, masses: Mapping[str, float]) -> Array | None:
+    """θ (C,) with payloads taken to weigh `masses` [kg] for torques, where their own are not known."""
+    out = None if theta is None else np.array(theta)
+    for name, mass in masses.items():
+        payload = next((one for one in model.payloads if one.name == name), None)
+        if payload is None:
+            raise DataError(choices("load case", name, [UNLOADED, *(one.name for one in model.payloads)]))
+        if "M" in payload.known:
+            raise DataError(f"--load {name}={mass:g}: the project says {payload.known['M']:g} kg. Leave one out.")
+        if not 0.0 < mass < np.inf:
+            raise DataError(f"--load {name}={mass:g}: a mass is a positive number of kilograms.")
+        if out is not None:
+            out[model.layout.index(f"{name}.M")] = mass
+    return out
+
+
+def torque_caveats(model: Model, theta: Array | None, limits: MotionLimits, loads: Sequence[str]) -> tuple[str, ...]:
+    """What the torques of the nominal model θ (C,) leave out, in sentences, where they are limited."""
+    if theta is None or not np.isfinite(limits.torque).any():
+        return ()
+    said = []
+    rubs = {column.owner for column, x in zip(model.layout.columns, theta, strict=True) if _friction(column) and x}
+    free = [name for name in model.robot.axis_names if name not in rubs]
+    if free:
+        of = "" if len(free) == model.robot.dof else f" of {', '.join(free)}"
+        said.append(f"Torques exclude friction{of}, of which the model has no values: the motors need more than told.")
+    for payload in (one for one in model.payloads if one.name in loads):
+        values = theta[[model.layout.index(column.name) for column in payload.columns]]
+        if not np.any(values[:-1]):
+            said.append(
+                f"Torques take the payload '{payload.name}' as a point of {values[-1]:.4g} kg at the origin of its "
+                f"frame on {payload.link}: its centre of mass and inertia are not stated."
+            )
+    return tuple(said)
+
+
+def _friction(column: Column) -> bool:
+    return column.kind == "term" and column.symbol.startswith("F")
 
 
 def check_posture(clearance: Clearance | None, limits: MotionLimits, q: Array, name: str, robot: Robot) -> None:

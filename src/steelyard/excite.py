@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.clearance import Clearance
 from steelyard.criteria import CRITERIA, ConditionNumber, Criterion, DeviationTargets, DOptimal, deviation_scale
 from steelyard.design import Design, design_excitation
-from steelyard.design_checks import check_posture
+from steelyard.design_checks import check_posture, torque_caveats
 from steelyard.errors import DataError, ModelError, ProjectError, choices
 from steelyard.families import BSplineFamily, Family, FourierFamily
 from steelyard.forecast import Forecast, so_far
@@ -67,6 +68,18 @@ class Subject:
         return None if self.result is None else known(self.result, self.base)
 
 
+class TargetReached(NamedTuple):
+    """A base parameter, the σ wanted and the σ to expect, as shares of its value."""
+
+    name: str
+    wanted: float
+    reached: float
+
+    @property
+    def met(self) -> bool:
+        return self.reached <= self.wanted
+
+
 @dataclass(frozen=True, eq=False)
 class Excitation:
     """Designed motions as they are to be played, one for every load case.
@@ -75,6 +88,7 @@ class Excitation:
     rules     what each keeps to; `limits` how near it comes, row by row
     before    σ of what is known already; None where nothing is
     scale     what σ are compared with, (b,): `criteria.deviation_scale`, None where nothing is known
+    targets   σ that were asked for, as shares of the values
     """
 
     subject: Subject
@@ -85,6 +99,7 @@ class Excitation:
     limits: tuple[tuple[Reached, ...], ...]
     before: Forecast | None = None
     scale: Array | None = None
+    targets: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def values(self) -> Array:
@@ -104,11 +119,61 @@ class Excitation:
             return None
         return self.before.worst(self.scale), self.design.forecast.worst(self.scale)
 
+    @property
+    def relative(self) -> Array:
+        """σ to expect as a share of the value (b,); NaN where that is zero or unknown."""
+        value = np.abs(self.values)
+        return self.design.forecast.std / np.where(value > 0.0, value, np.nan)
+
+    @property
+    def reached(self) -> tuple[TargetReached, ...]:
+        """Every target beside what the motions promise."""
+        names = self.design.forecast.base.names
+        return tuple(
+            TargetReached(name, wanted, float(self.relative[names.index(name)]))
+            for name, wanted in self.targets.items()
+        )
+
+    @cached_property
+    def unbounded(self) -> tuple[str, ...]:
+        """What nothing limits, in sentences: torques without a limit, and what they reach; what limited ones leave out;
+        collisions."""
+        subject = self.subject
+        left_out = torque_caveats(subject.model, subject.theta, self.allowed.limits, self.design.loads)
+        return (*self._free_torques(), *left_out, *self._unchecked_collisions())
+
+    def _free_torques(self) -> Iterator[str]:
+        robot, limits = self.subject.model.robot, self.allowed.limits
+        free = [i for i in range(robot.dof) if not np.isfinite(limits.torque[i])]
+        if self.subject.theta is None:
+            yield "Torques are not limited: the robot file gives no inertias to compute them from."
+        elif free:
+            peaks = [own.peak_torque(motion) for own, motion in zip(self.rules, self.motions, strict=True)]
+            peak = np.max([one for one in peaks if one is not None], axis=0)
+            units = ["N" if joint.is_prismatic else "N·m" for joint in robot.axes]
+            listed = ", ".join(f"{robot.axis_names[i]} {_plainly(peak[i])} {units[i]}" for i in free)
+            yield (
+                "Torques are not limited: the robot file states no efforts, and no limits file states torques, of some "
+                f"joints. By the nominal model these reach {listed}."
+            )
+
+    def _unchecked_collisions(self) -> Iterator[str]:
+        around = self.allowed.surroundings
+        if around is None:
+            yield "Collisions are not checked: no [[plane]], [[box]] or [collision] in the limits."
+            return
+        if not any(row.quantity == "clearance" for row in self.limits[0]):
+            yield "Nothing is kept apart: no two shapes count as a pair. See what is left out, and why."
+        if not around.planes and not around.boxes:
+            yield "Collisions with surroundings are not checked: no [[plane]] or [[box]] in the limits."
+        if not around.self_collision:
+            yield "Collisions of the robot with itself are not checked: self_collision = false in the limits."
+
     def remarks(self, k: int) -> tuple[str, ...]:
         """What the file of motion k should say about itself."""
         robot, motion = self.subject.model.robot, self.motions[k]
         first, last = (
-            ", ".join(f"{name} {x:.4f}" for name, x in zip(robot.axis_names, q, strict=True))
+            ", ".join(f"{name} {x:z.4f}" for name, x in zip(robot.axis_names, q, strict=True))
             for q in motion.at([0.0, motion.duration])[0].T.tolist()
         )
         kept = ", ".join(dict.fromkeys(row.quantity for row in self.limits[k] if holds_always(row)))
@@ -117,7 +182,13 @@ class Excitation:
             f"Exciting motion of '{robot.name}'{load} by Steelyard: {self.design.criterion}, {motion.duration:.3f} s.",
             f"It starts at rest, at {first} (rad or m), and ends at rest {'there' if first == last else f'at {last}'}.",
             f"Proven for all t: {kept}. Torques are those of a nominal model. Run it slowly first.",
+            *self.unbounded,
+            *self.allowed.said,
         )
+
+
+def _plainly(x: float) -> str:
+    return f"{x:.0f}" if x >= 1000.0 else f"{x:.3g}"
 
 
 def subject_of(robot: str | None, given: Path | None = None, terms: str | None = None) -> Subject:
@@ -171,7 +242,7 @@ def _of_result(robot: str | None, given: Path, terms: str | None) -> Subject:
 def _rows_hz(opened: Reopened) -> float:
     """Rows a second of the fit: what its decimation left of the slowest log (`Problem.decimate`)."""
     spec = opened.project.spec.prepare
-    rate = min(run.rate_hz for run in opened.result.runs)
+    rate = min(run.rate_hz for run in opened.result.runs if run.role == "identify")
     if spec.decimate is not None:
         return rate / spec.decimate
     return rate if isinstance(spec.lowpass_hz, str) else min(rate, 2.5 * spec.lowpass_hz)
@@ -263,8 +334,8 @@ def allowed_of(subject: Subject, limits: Path | None) -> Allowed:
                 f"'{limits}' limits torques, and the file of '{robot.name}' gives no inertias to compute them from: "
                 "take torque out of it, or give a result that has them (--given)."
             )
-        said = "Torques are not bounded: the robot file gives no inertias to compute them from."
-        return replace(allowed, limits=replace(allowed.limits, torque=np.array(np.inf)), said=(*allowed.said, said))
+        # `Excitation.unbounded` says so
+        return replace(allowed, limits=replace(allowed.limits, torque=np.array(np.inf)))
     return allowed
 
 
@@ -298,19 +369,23 @@ def excite(
     clearance = None if allowed.surroundings is None else Clearance.of(model.robot, allowed.surroundings)
     if start is not None:
         check_posture(clearance, allowed.limits, start, "The start posture", model.robot)
+    rules = tuple(MotionRules(model, allowed.limits, theta, load, clearance) for load in loads)
+
+    def with_ramps(paths: Sequence[Trajectory]) -> tuple[Trajectory, ...]:
+        pairs = zip(paths, rules, strict=True)
+        return tuple(path if start is None else ramped(path, start, own, step) for path, own in pairs)
+
     design = design_excitation(
         model, allowed.limits, duration, criterion, family,
         loads=loads, noise=noise, given=subject.known, theta=theta,
         rate_hz=subject.rows_hz if rows_hz is None else rows_hz, seed=seed, starts=starts, iterations=iterations,
         surroundings=allowed.surroundings, progress=progress, heard=heard,
+        check=None if start is None else with_ramps,
     )  # fmt: skip
-    rules = tuple(MotionRules(model, allowed.limits, theta, load, clearance) for load in loads)
-    motions = tuple(
-        path if start is None else ramped(path, start, own, step)
-        for path, own in zip(design.trajectories, rules, strict=True)
-    )
+    motions = with_ramps(design.trajectories)
     limits = tuple(own.reached(motion) for own, motion in zip(rules, motions, strict=True))
     for rows in limits:
         check_rows(rows, "The designed motion")
     before = None if subject.known is None else so_far(subject.known, theta)
-    return Excitation(subject, allowed, design, motions, rules, limits, before, scale_of(subject, allowed))
+    targets = criterion.relative if isinstance(criterion, DeviationTargets) else {}
+    return Excitation(subject, allowed, design, motions, rules, limits, before, scale_of(subject, allowed), targets)

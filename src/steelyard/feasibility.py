@@ -11,7 +11,7 @@ Clarabel solves it, behind `cones`; what it returns is checked again with numpy 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,11 +21,24 @@ from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import PHYSICAL, Constraints
-from steelyard.cones import Answer, Block, Scales, blocks_of, clipped, minimise, violation
-from steelyard.consistency import ABSURD, held_columns, link_columns, pseudo_inertia
+from steelyard.cones import (
+    Answer,
+    Block,
+    Scales,
+    blocks_of,
+    clipped,
+    column_scales,
+    in_words,
+    least_squares,
+    minimise,
+    smallest_eigenvalues,
+    violation,
+)
+from steelyard.consistency import ABSURD, held_columns, judge
 from steelyard.errors import EstimationError
 from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
+from steelyard.prior import told_widths
 from steelyard.threads import single_threaded
 
 # A standard set counts as feasible when it misses no constraint, scaled to the size of its link, by more than this.
@@ -34,8 +47,6 @@ CERTIFIED = 1e-8
 FLOOR = 1e-2 * CERTIFIED
 # The solver is asked to stay this far inside where there is room, so that its own error does not matter.
 INSIDE = 1e-7
-# The size of a link lies between these [m].
-LENGTHS = (0.02, 2.0)
 # Columns without effect and without prior: their width in the norm, times the others', so that they are all but free.
 FREE_WIDTH = 1e3
 # Where the base values are impossible: how much of the smallest distance may be spent on coming nearer to the prior.
@@ -45,7 +56,12 @@ ROPE = 1e-4
 # Inside this many σ of the possible, noise explains that a set of base values is impossible.
 NOISE_SIGMA = 3.0
 
-GOOD = ("Solved", "AlmostSolved", "Closed form")
+# A result's own standard set has its base values when they differ by no more than this part of the largest.
+SAME = 1e-9
+
+OWN = "Own"
+GOOD = ("Solved", "AlmostSolved", "Closed form", OWN)
+IMPOSSIBLE = "PrimalInfeasible"
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ class Feasibility:
             )
             found.append(Finding("base-values-impossible", "info" if noise else "warning", message, name, advice))
         if self.violation > CERTIFIED or self.status not in GOOD:
-            message = f"The solver stopped early ({self.status}): the nearest set may not be the nearest."
+            message = f"The solver stopped early ({in_words(self.status)}): the nearest set may not be the nearest."
             advice = "Give mass bounds or a prior, or a small tolerance."
             found.append(Finding("feasibility-inaccurate", "warning", message, fix=advice))
         return tuple(found)
@@ -109,26 +125,44 @@ def nearest_feasible(
 
     all of them over the physical θ. `values` χ_b (b,), NaN where nothing is known; `covariance` C (b, b), or σ (b,), by
     default σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (minimum norm);
-    `widths` D (C,), by default 1. Columns without effect are all but free unless there is a prior. Stated columns keep
-    their value; a body that is stated whole is not looked at: `judge` says whether it can exist.
+    `widths` D (C,), by default those of the prior's values (`told_widths`), as the estimator `consistent` has them.
+    Columns without effect are all but free unless there is a prior. Stated columns keep their value; a body that is
+    stated whole is not looked at: `judge` says whether it can exist.
     """
     asked, blocks, answer = _exactly(_Question.of(base, values, covariance, prior, widths), constraints)
-    possible = violation(answer.theta, blocks) <= CERTIFIED
-    distance = 0.0
-    if not possible:
-        distance, answer = _nearest_possible(asked, blocks, answer.iterations)
+    if violation(answer.theta, blocks) <= CERTIFIED:
+        return _told(asked, blocks, answer)
+    distance, answer = _nearest_possible(asked, blocks, answer.iterations)
+    worst = asked.worst_move(answer.theta)
+    return replace(_told(asked, blocks, answer), possible=False, distance_sigma=distance, worst=worst)
+
+
+def own_or_nearest(
+    base: BaseParameters, values: Array, own: Array | None, covariance: Array, constraints: Constraints = PHYSICAL
+) -> Feasibility:
+    """What a result stands for: its `own` standard set (C,) where that can exist and has its base values (b,).
+
+    Else the nearest that can exist, by `nearest_feasible`.
+    """
+    if own is not None and judge(base.layout, own, constraints.tolerance + CERTIFIED).consistent:
+        asked = _Question.of(base, values, covariance, None, None)
+        lack = np.abs(base.map @ own - values)[asked.known]
+        if np.all(lack <= SAME * np.abs(values[asked.known]).max(initial=0.0)):
+            return _told(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+    return nearest_feasible(base, values, covariance, constraints=constraints)
+
+
+def _told(asked: _Question, blocks: Sequence[Block], answer: Answer) -> Feasibility:
+    """The answer where the base values are possible."""
     theta = answer.theta
     return Feasibility(
-        possible=possible,
+        possible=True,
         theta=theta,
-        base_values=base.map @ theta,
-        distance_sigma=distance,
-        worst=None if possible else asked.worst_move(theta),
-        prior_distance=float(np.linalg.norm((theta - asked.reference) / asked.width)),
-        smallest={
-            name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0])
-            for name, columns in link_columns(base.layout).items()
-        },
+        base_values=asked.base.map @ theta,
+        distance_sigma=0.0,
+        worst=None,
+        prior_distance=asked.from_prior(theta),
+        smallest=smallest_eigenvalues(asked.base.layout, theta),
         violation=violation(theta, blocks),
         status=answer.status,
         iterations=answer.iterations,
@@ -186,7 +220,11 @@ class _Question:
         held = held_columns(base.layout)
         reference = np.zeros(size) if given is None else _checked(given, size, "prior")
         reference = np.where(held, base.layout.known, reference)
-        width = np.ones(size) if widths is None else _checked(widths, size, "widths")
+        scales = column_scales(base, chi, reference)
+        if widths is None:
+            width = told_widths(base.layout, None if given is None else reference, scales.columns)
+        else:
+            width = _checked(widths, size, "widths")
         if not np.all(width > 0.0):
             raise EstimationError("Every width must be positive.")
         if given is None:
@@ -198,7 +236,7 @@ class _Question:
         # a cancelled parameter has a value but no error bar: it says nothing about what is possible
         known = np.isfinite(chi) & np.isfinite(np.diagonal(spread))
         chi = np.where(known, chi, np.nan)
-        return _Question(base, chi, known, spread, reference, width, held, column_scales(base, chi, reference))
+        return _Question(base, chi, known, spread, reference, width, held, scales)
 
     @cached_property
     def span(self) -> Array:
@@ -223,6 +261,10 @@ class _Question:
             ) from None
         whiten = solve_triangular(factor, np.diag(1.0 / sigma), lower=True)
         return whiten @ self.base.map[self.known], -whiten @ self.chi[self.known]
+
+    def from_prior(self, theta: Array) -> float:
+        """‖D⁻¹(θ − θ_ref)‖."""
+        return float(np.linalg.norm((theta - self.reference) / self.width))
 
     def distance(self, theta: Array) -> float:
         """√ of (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b)."""
@@ -256,31 +298,6 @@ def _shown(vector: Array) -> str:
     return f"shape {vector.shape}, largest {np.nanmax(np.abs(vector), initial=0.0):g}"
 
 
-def column_scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
-    """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
-
-    # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
-    size = np.nan_to_num(np.abs(chi)) / np.abs(base.map).max(axis=1)
-
-    def largest(unit: str) -> float:
-        return max((float(x) for x, u in zip(size, base.units, strict=True) if u == unit), default=0.0)
-
-    inertia, moment = largest("kg.m2"), largest("kg.m")
-    length = float(np.clip(inertia / moment, *LENGTHS)) if inertia and moment else 0.3
-    mass = max(largest("kg"), moment / length, inertia / length**2) or 1.0
-    columns = np.ones(len(base.layout))
-    columns[list(base.kept)] = np.maximum(size, 1e-2)
-    links = {}
-    for name, index in link_columns(base.layout).items():
-        own_mass, own_length, spread = mass, length, float(reference[index[[0, 3, 5]]].max())
-        if reference[index[9]] > 0.0 and spread > 0.0:
-            own_mass = float(np.clip(reference[index[9]], 0.01 * mass, 100.0 * mass))
-            own_length = float(np.clip(np.sqrt(spread / own_mass), *LENGTHS))
-        links[name] = (own_mass, own_length)
-        columns[index] = own_mass * np.array([own_length**2] * 6 + [own_length] * 3 + [1.0])
-    return Scales(links, columns)
-
-
 # --- The search -------------------------------------------------------------------------------------------------------
 
 
@@ -295,8 +312,9 @@ def _exactly(asked: _Question, constraints: Constraints) -> tuple[_Question, lis
         asked = replace(asked, scales=column_scales(base, asked.chi, answer.theta))
         blocks = cones_of(base.layout, constraints, asked.scales)
         answer = _with_base_values(asked, blocks, INSIDE)
-    if violation(answer.theta, blocks) > CERTIFIED:  # a body may be a point or a rod: no room inside
-        answer = _with_base_values(asked, blocks, 0.0)
+    if violation(answer.theta, blocks) > CERTIFIED or answer.status not in GOOD:
+        # a body may be a point or a rod: no room inside
+        answer = _nearer(asked, blocks, [answer, _with_base_values(asked, blocks, 0.0)])
     return asked, blocks, answer
 
 
@@ -310,9 +328,34 @@ def _without_cones(asked: _Question) -> Answer:
 
 def _with_base_values(asked: _Question, blocks: Sequence[Block], inside: float) -> Answer:
     """The search runs in the null space of B, from eq. (30) on: B θ = χ_b holds to rounding, whatever comes out."""
-    scaled = asked.base.map[asked.known] @ asked.span
-    free = null_space(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
-    return minimise(asked.near, blocks, _without_cones(asked).theta, asked.span @ free, inside)
+
+    def free(span: Array) -> Array:
+        scaled = asked.base.map[asked.known] @ span
+        return span @ null_space(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
+
+    return _searched(asked, blocks, _without_cones(asked).theta, free, inside)
+
+
+def _searched(
+    asked: _Question, blocks: Sequence[Block], start: Array, free: Callable[[Array], Array], inside: float
+) -> Answer:
+    """The set nearest to the prior, in three ways: a norm over columns of their own size or width, or its square.
+
+    The next way is tried where one ends badly. Whatever the solver says of itself, of physical sets the nearest is
+    taken: each is a bound on the others.
+    """
+    answers, wide = [], np.diag(asked.width)[:, ~asked.held]
+    for way, span in ((minimise, asked.span), (minimise, wide), (least_squares, asked.span)):
+        answers.append(way(asked.near, blocks, start, free(span), inside=inside))
+        status = answers[-1].status
+        if status == IMPOSSIBLE or (status in GOOD and violation(answers[-1].theta, blocks) <= CERTIFIED):
+            break
+    return _nearer(asked, blocks, answers)
+
+
+def _nearer(asked: _Question, blocks: Sequence[Block], answers: Sequence[Answer]) -> Answer:
+    """Of those that are physical the one nearest to the prior; of those that are not, the one that misses by least."""
+    return min(answers, key=lambda one: (max(violation(one.theta, blocks), CERTIFIED), asked.from_prior(one.theta)))
 
 
 def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> tuple[float, Answer]:
@@ -336,8 +379,9 @@ def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> 
     matrix, offset = asked.far
     radius = (1.0 + SLACK) * distance + 1e-6
     ball = Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
-    second = minimise(asked.near, [*blocks, ball], start, asked.span, INSIDE)
+    second = _searched(asked, [*blocks, ball], start, np.asarray, INSIDE)
     nearer = clipped(second.theta, blocks, FLOOR, held)
     good = violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
+    good = good and asked.from_prior(nearer) <= asked.from_prior(theta)  # the first answer is physical too
     iterations = spent + first.iterations + second.iterations
     return distance, Answer(nearer if good else theta, second.status if good else first.status, iterations)

@@ -38,26 +38,36 @@ class MotionRules:
 
     def reached(self, trajectory: Trajectory) -> tuple[Reached, ...]:
         """Every limit beside what the motion reaches: proven for all t, but torques, at `TORQUE_RATE_HZ`."""
-        rows = [*reached(trajectory, self.limits, self.model.robot.axis_names), *self._torques(trajectory)]
-        if self.clearance is not None:
-            rows += proven_clearance(trajectory, self.clearance)
-        return tuple(rows)
+        return (*reached(trajectory, self.limits, self.model.robot.axis_names), *self.forces_and_distances(trajectory))
+
+    def forces_and_distances(self, trajectory: Trajectory) -> tuple[Reached, ...]:
+        """Those rows that no joint tells alone: torques at `TORQUE_RATE_HZ`, clearances for all t."""
+        near = () if self.clearance is None else proven_clearance(trajectory, self.clearance)
+        return (*self._torques(trajectory), *near)
 
     def torque(self, q: Array, v: Array, a: Array) -> Array | None:
         """τ (n, N) of the nominal model; None without one."""
         return None if self.theta is None else self.model.torque(q, v, a, self.theta, load=self.load)
 
+    def peak_torque(self, trajectory: Trajectory) -> Array | None:
+        """The largest |τ| (n,) of the nominal model at `TORQUE_RATE_HZ`; None without one."""
+        tau = self.torque(*trajectory.at(_torque_times(trajectory)))
+        return None if tau is None else np.abs(tau).max(axis=1)
+
     def _torques(self, trajectory: Trajectory) -> list[Reached]:
-        t = sample_times(trajectory.duration, TORQUE_RATE_HZ)
-        tau = self.torque(*trajectory.at(t)) if np.isfinite(self.limits.torque).any() else None
-        if tau is None:
+        peak = self.peak_torque(trajectory) if np.isfinite(self.limits.torque).any() else None
+        if peak is None:
             return []
-        peak = np.abs(tau).max(axis=1)
+        samples = len(_torque_times(trajectory))
         return [
-            Reached(joint, "torque", float(peak[i]), float(self.limits.torque[i]), proven=False, samples=len(t))
+            Reached(joint, "torque", float(peak[i]), float(self.limits.torque[i]), proven=False, samples=samples)
             for i, joint in enumerate(self.model.robot.axis_names)
             if np.isfinite(self.limits.torque[i])
         ]
+
+
+def _torque_times(trajectory: Trajectory) -> Array:
+    return sample_times(trajectory.duration, TORQUE_RATE_HZ)
 
 
 def broken(rows: tuple[Reached, ...]) -> tuple[Reached, ...]:

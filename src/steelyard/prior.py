@@ -122,6 +122,17 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
     return Prior(layout.nominal, column_widths(layout, layout.nominal, widths))
 
 
+def told_widths(layout: Layout, reference: Array | None, sizes: Array, widths: Widths | None = None) -> Array:
+    """The unit (C,) in which every search measures how far a standard set is from the file's, or from a reference (C,).
+
+    `column_widths` where these say something; the column's own size (C,) where they are silent.
+    """
+    if reference is None:
+        return sizes
+    stated = column_widths(layout, reference, widths or Widths())
+    return np.where(np.isfinite(stated) & (stated > 0.0), stated, sizes)
+
+
 def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
     """Standard deviation of every column [SI]; inf where the prior is silent, as it is about payloads."""
     out = np.full(len(layout), np.inf)

@@ -27,8 +27,9 @@ def ramped(trajectory: Trajectory, start: Array, rules: MotionRules, step: float
     With `step` [s] the ways last whole multiples of it, so that samples so far apart meet their ends.
     """
     ends = trajectory.at([0.0, trajectory.duration])[0]
-    there = _way(start, ends[:, 0], rules, step, "from the start posture to the first of the motion")
-    back = _way(ends[:, 1], start, rules, step, "from the last posture of the motion back to the start")
+    begin, end = ends.T
+    there = _way(start, begin, rules, step, "from the start posture to the first of the motion", begin)
+    back = _way(end, start, rules, step, "from the last posture of the motion back to the start", begin)
     parts = tuple(part for part in (there, trajectory, back) if part is not None)
     return trajectory if len(parts) == 1 else Chain(parts)
 
@@ -45,11 +46,12 @@ def shortest(distance: Array, limits: MotionLimits) -> float:
 
 
 def whole_steps(duration: float, step: float) -> float:
-    """A duration [s] made longer until it is a whole number of steps; as it is where step is zero."""
-    return float(step * np.ceil(duration / step * (1.0 - 1e-12))) if step > 0.0 else duration
+    """A duration [s] made longer until it is a whole number of steps; as it is where step is zero, or it is none."""
+    return float(step * np.ceil(duration / step * (1.0 - 1e-12))) if step > 0.0 and duration > 0.0 else duration
 
 
-def _way(first: Array, last: Array, rules: MotionRules, step: float, what: str) -> Quintic | None:
+def _way(first: Array, last: Array, rules: MotionRules, step: float, what: str, begin: Array) -> Quintic | None:
+    """The way; None where there is nothing to go. The error where it is blocked names `begin`, the first posture."""
     distance = np.abs(last - first)
     if distance.max() < _SAME:
         return None
@@ -70,6 +72,12 @@ def _way(first: Array, last: Array, rules: MotionRules, step: float, what: str) 
     row = next((row for row in wrong if row.quantity != "torque"), wrong[0])
     raise DataError(
         f"The straight way {what} is blocked: {row.quantity} of {row.joint} is {row.value:.4g}, "
-        f"{row.beyond:.4g} beyond its limit of {row.limit:.4g}, however slowly it moves. Choose another --start, or "
-        "bring the robot to the first posture of the motion yourself and leave --start out."
+        f"{row.beyond:.4g} beyond its limit of {row.limit:.4g}, however slowly it moves. Choose another --seed or "
+        "--start. Or leave --start out and bring the robot to the first posture of the motion yourself: "
+        f"{pasted(begin)}"
     )
+
+
+def pasted(posture: Array) -> str:
+    """A posture (n,) as --start takes it."""
+    return ",".join(f"{x:z.6f}" for x in posture.tolist())

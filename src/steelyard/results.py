@@ -297,7 +297,12 @@ def check_file(path: Path) -> None:
             raise OutputError(
                 f"There is no folder '{path.parent}' to write '{path.name}' to: make it, or name another."
             )
-    except (OSError, ValueError) as error:
+        # links that lead nowhere, folders that take no files
+        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
+            pass
+    except OSError as error:
+        raise OutputError(f"Cannot write '{path}': {error.strerror}. Name another place.") from None
+    except ValueError as error:
         raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
 
 

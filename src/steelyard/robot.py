@@ -129,6 +129,7 @@ class Robot:
 
     `coupling` (n, n) maps axis to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
     `terms` names what the robot's file suggests to identify besides the links; None where it suggests nothing.
+    `fixed` holds the frames of the file's bodies that do not move, the base among them, seen from the world.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Robot:
     coupling: Array | None = None
     nominal: dict[str, float] = field(default_factory=dict)
     base: str = "base"
+    fixed: dict[str, Pose] = field(default_factory=dict)
     source: str = ""
     sha256: str = ""
     terms: tuple[str, ...] | None = None

@@ -1,6 +1,7 @@
 """Surroundings: what a robot must not touch, and the capsules that stand for its links.
 
-Frozen shapes in metres, seen from the base; what they mean for a motion is told by `clearance`.
+Frozen shapes in metres, seen from the root of the robot description (the world in which gravity is given, where a
+base link may stand on a pedestal); what they mean for a motion is told by `clearance`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from steelyard.errors import DataError
 from steelyard.parameters import Array
+from steelyard.pose import Pose
 
 
 @final
@@ -37,10 +39,10 @@ class Capsule:
 @final
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The robot stays where normal · x ≥ offset, x seen from the base.
+    """The robot stays where normal · x ≥ offset, x seen from the root of the robot description.
 
     normal     (3,) of any length but zero, kept with length 1
-    offset     how far along the normal the plane lies from the base's origin [m], whatever length the normal had
+    offset     how far along the normal the plane lies from the root's origin [m], whatever length the normal had
     """
 
     name: str
@@ -57,11 +59,16 @@ class Plane:
         if not np.isfinite(self.offset):
             raise DataError(f"The offset of plane '{self.name}' must be finite [m], not {self.offset}.")
 
+    def placed(self, frame: Pose) -> Plane:
+        """The plane, stated in a frame, as seen from where the frame is: n' = R n, offset' = offset + n' · p."""
+        normal = frame.rotation @ self.normal
+        return Plane(self.name, normal, self.offset + float(normal @ frame.position))
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Nothing of the robot may be inside: `centre` (3,) and `size` (3,) [m], seen from the base.
+    """Nothing of the robot may be inside: `centre` (3,) and `size` (3,) [m], seen from the root of the description.
 
     `rotation` (3, 3) turns the box: its columns are the directions of its edges.
     """
@@ -83,6 +90,11 @@ class Box:
             raise DataError(f"The rotation {what} must be a rotation matrix (3, 3).")
         object.__setattr__(self, "rotation", _frozen(rotation))
 
+    def placed(self, frame: Pose) -> Box:
+        """The box, stated in a frame, as seen from where the frame is."""
+        seen = frame @ Pose(self.rotation, self.centre)
+        return Box(self.name, seen.position, self.size, seen.rotation)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -92,8 +104,8 @@ class Surroundings:
     capsules        the robot, link by link; `capsules.skeleton` or `formats.shapes.read_capsules` make them
     planes, boxes   where it must not go
     margin          the distance that must remain everywhere [m]
-    self_collision  whether links must stay clear of one another and of the base. Links that a joint connects never
-                    count, nor pairs of capsules that touch in every posture: a tool that could fold back onto the
+    self_collision  whether links must stay clear of one another and of the base. Pairs of capsules that touch in every
+                    posture do not count, as those that meet at a joint do: a tool that could fold back onto the
                     forearm, which it meets at the wrist, needs a second capsule for its far end
     ignored         pairs of names (links, planes, boxes) that may touch
     """

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
+from steelyard.cones import in_words
 from steelyard.consistency import (
     Consistency,
     LinkVerdict,
@@ -25,7 +26,7 @@ from steelyard.consistency import (
     robot_bodies,
 )
 from steelyard.errors import RobotError
-from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, Constraints, Feasibility, nearest_feasible, scatter
+from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification
@@ -61,19 +62,15 @@ def _is_result(source: str) -> bool:
 
 def _result_document(result: Identification, tolerance: float) -> dict[str, Any]:
     layout = result.base.layout
-    answer = nearest_feasible(
-        result.base,
-        result.value,
-        scatter(result.std, result.covariance_classical),
-        constraints=Constraints(tolerance=tolerance),
-    )
+    spread, asked = scatter(result.std, result.covariance_classical), Constraints(tolerance=tolerance)
+    answer = own_or_nearest(result.base, result.value, result.standard, spread, asked)
     # the set lies on the boundary as a rule, and the solver's last digits with it
     verdict = judge(layout, answer.theta, tolerance + CERTIFIED)
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
     stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, judge_stated(layout, tolerance)
-    findings = (*answer.findings, *bodies.findings)
+    findings = (*answer.findings, *_uncertified(result, answer, tolerance), *bodies.findings)
     _show_feasibility(result, answer)
-    _show_links("Nearest feasible standard set", verdict.links)
+    _show_links(_TITLES[answer.status == OWN], verdict.links)
     if stated:
         say(f"Held as stated: {', '.join(f'{name} = {x:g}' for name, x in stated.items())}")
     _show_findings(findings)
@@ -88,6 +85,7 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
         "unknown": unknown,
         "stated": stated,
         "feasibility": {
+            "set": "own" if answer.status == OWN else "nearest",
             "possible": answer.possible,
             "distance_sigma": answer.distance_sigma,
             "worst": None if answer.worst is None else {"name": answer.worst[0], "sigma": answer.worst[1]},
@@ -103,6 +101,13 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
         "mass_matrix": None,
         "findings": [asdict(finding) for finding in findings],
     }
+
+
+def _uncertified(result: Identification, answer: Feasibility, tolerance: float) -> tuple[Finding, ...]:
+    """What keeps the certified set of a result from being taken, as a rotor inertia that was allowed to be negative."""
+    if result.certificate is None or result.standard is None or answer.status == OWN:
+        return ()
+    return judge(result.base.layout, result.standard, tolerance + CERTIFIED).findings
 
 
 def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
@@ -186,14 +191,18 @@ def _show_verdict(verdict: Consistency, floor: MassMatrixFloor | None, unknown: 
     say("\n".join(lines))
 
 
+_TITLES = {True: "The result's own standard set", False: "Nearest feasible standard set"}
+
+
 def _show_feasibility(result: Identification, answer: Feasibility) -> None:
-    prior = "minimum norm" if result.base.layout.nominal is None else "nominal values"
+    prior = "smallest set" if result.base.layout.nominal is None else "nominal values, in units of their widths"
     said = (
         f"These base values of {result.robot} are possible"
         if answer.possible
         else f"These base values of {result.robot} are not possible as they are: {number(answer.distance_sigma)} σ away"
     )
-    say(f"{said} (prior: {prior}).", "bold")
+    how = f"by {result.standard_rule}" if answer.status == OWN else f"prior: {prior}; {in_words(answer.status)}"
+    say(f"{said} ({how}).", "bold")
 
 
 def _show_findings(findings: Sequence[Finding]) -> None:

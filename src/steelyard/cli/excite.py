@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,19 +17,34 @@ from rich.text import Text
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, say
 from steelyard.cli.watch import BLOCKS
-from steelyard.criteria import CRITERIA
+from steelyard.criteria import CRITERIA, ConditionNumber, DOptimal
+from steelyard.design_checks import weighing
 from steelyard.errors import DataError, OutputError
-from steelyard.excite import FAMILIES, Excitation, allowed_of, criterion_of, excite, family_of, subject_of
+from steelyard.excite import (
+    FAMILIES,
+    Excitation,
+    TargetReached,
+    allowed_of,
+    criterion_of,
+    excite,
+    family_of,
+    subject_of,
+)
 from steelyard.export.trajectories import FORMATS, check_ur, checked_rate, export_motion, format_of
 from steelyard.motion_rules import holds_always, used
 from steelyard.parameters import Array
 from steelyard.payload import UNLOADED
+from steelyard.ramps import pasted
 from steelyard.report.preview import render_preview
 from steelyard.results import check_file, record, write_files
 from steelyard.robot import Robot
 from steelyard.terms import TERMS
 
 SCHEMA = "steelyard.excite/1"
+_SCALE = (
+    "The scale of a parameter is its value; where that is zero or hardly matters, what makes 5 % of the effort of the "
+    "joint that it shows in most."
+)
 # Limits of which less than this is used are not worth a row of the table.
 _SHOWN = 0.5
 
@@ -43,7 +59,7 @@ def excite_command(
         Path | None, typer.Option(help="A run folder or result.json: what next, given what it tells already?")
     ] = None,
     duration: Annotated[
-        float, typer.Option(help="Of the motion without ramps [s]; rounded up to whole samples of the file.")
+        float, typer.Option(help="Seconds of the motion without ramps; rounded up to whole samples of the file.")
     ] = 10.0,
     harmonics: Annotated[int, typer.Option(help="Of every joint; a b-spline gets 2 H + 2 points.")] = 5,
     family: Annotated[str, typer.Option(help=f"One of: {', '.join(FAMILIES)}.")] = FAMILIES[0],
@@ -57,14 +73,19 @@ def excite_command(
         typer.Option(help="σ of a base parameter as a share of its value; may be repeated.", metavar="NAME=SHARE"),
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="σ of a row [N.m or N], one or one a joint, comma-separated.")
+        str | None, typer.Option(help="σ of a row in N.m or N, one or one a joint, comma-separated.")
     ] = None,
     load: Annotated[
-        list[str] | None, typer.Option(help="A load case; repeated, a motion for each is designed. 'none': unloaded.")
+        list[str] | None,
+        typer.Option(
+            help="A load case; repeated, a motion for each is designed. 'none': unloaded. =KG is the most that a "
+            "payload of unknown mass may weigh.",
+            metavar="NAME[=KG]",
+        ),
     ] = None,
     terms: Annotated[str | None, typer.Option(help=f"Comma-separated: {', '.join(TERMS)}; '' for none.")] = None,
     start: Annotated[
-        str | None, typer.Option(help="Posture to start from and return to [rad or m], comma-separated.")
+        str | None, typer.Option(help="Posture to start from and return to, in rad or m, comma-separated.")
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Samples a second in the file; default 100, URScript 500.")] = None,
     rows: Annotated[
@@ -78,13 +99,14 @@ def excite_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Design a motion that shows the parameters best, within limits that hold between samples too."""
-    loads = tuple(load or (UNLOADED,))
+    loads, masses = _loads(load or (UNLOADED,))
     files = _places(out, loads)
     if preview is not None:
         if preview.suffix.lower() not in (".html", ".htm"):
             raise OutputError(f"--preview writes a page: name it '{preview.stem}.html', not '{preview.name}'.")
         check_file(preview)
     subject = subject_of(robot, given, terms)
+    subject = replace(subject, theta=weighing(subject.model, subject.theta, masses))
     described = subject.model.robot
     form = None if out is None else format_of(out.name)
     hz = None if form is None else checked_rate(form, rate)
@@ -94,7 +116,7 @@ def excite_command(
     chosen = criterion_of(criterion, _words(parameters), _targets(target or ()), subject, allowed)
     for line in (*subject.said, *allowed.said):
         say(line, "cyan")
-    with _searching(starts) as (progress, heard):
+    with _searching(starts, chosen.name) as (progress, heard):
         found = excite(
             subject, allowed, duration, chosen, family_of(family, harmonics),
             loads=loads, noise=_noise(noise), start=None if start is None else _posture(start, described), rows_hz=rows,
@@ -111,6 +133,10 @@ def excite_command(
     if as_json:
         emit(_document(found, seed, files, preview, hz))
     _show(found)
+    for one in found.reached:
+        say(_target(one), "" if one.met else "yellow")
+    for line in found.unbounded:
+        say(line, "bold red")
     for path in files:
         say(f"Motion: {path} ({format_of(path.name).name}, {hz:g} Hz), read again and within its limits")
     if preview is not None:
@@ -128,11 +154,31 @@ def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
         return ()
     if len(set(loads)) != len(loads):
         raise OutputError("Two motions with the same load would be one file: name every --load once.")
-    places = [out] if len(loads) == 1 else [out.with_stem(f"{out.stem}-{load}") for load in loads]
+    places = [out]
+    if len(loads) > 1:
+        wrong = [load for load in loads if not re.fullmatch(r"[\w .+-]+", load)]
+        if wrong:
+            raise OutputError(
+                f"--load {wrong[0]}: the name would be part of a file's name, {out.stem}-{wrong[0]}{out.suffix}. "
+                "Name the payload with letters, digits, '-' and '_', or design its motion alone."
+            )
+        places = [out.with_stem(f"{out.stem}-{load}") for load in loads]
     for place in places:
         format_of(place.name)
         check_file(place)
     return tuple(places)
+
+
+def _loads(given: Sequence[str]) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Load cases and the masses stated with them [kg]: "none" and "brick=2.5"."""
+    masses = {}
+    for one in given:
+        name, equals, mass = one.rpartition("=")
+        try:
+            masses |= {name: float(mass)} if equals else {}
+        except ValueError:
+            raise DataError(f"--load takes NAME or NAME=KG, e.g. brick or brick=2.5, not '{one}'.") from None
+    return tuple(one.rpartition("=")[0] or one for one in given), masses
 
 
 def _words(value: str) -> tuple[str, ...]:
@@ -182,12 +228,20 @@ def _posture(value: str, robot: Robot) -> Array:
 
 
 @contextmanager
-def _searching(starts: int) -> Iterator[tuple[Callable[[str, int, int], None], Callable[[int, float], None]]]:
-    """The objective while it goes down: a line that renews itself in a terminal, elsewhere a line a search."""
+def _searching(
+    starts: int, criterion: str
+) -> Iterator[tuple[Callable[[str, int, int], None], Callable[[int, float], None]]]:
+    """The criterion while it goes down: a line that renews itself in a terminal, elsewhere a line a search.
+
+    "about", as what is made small is a smooth stand-in, and the logarithm of it but for `DOptimal`.
+    """
     traces: list[list[float]] = []
 
-    def best() -> float:
-        return min(trace[-1] for trace in traces)
+    def told(objective: float) -> str:
+        return number(objective if criterion == DOptimal.name else float(np.exp(objective)))
+
+    def best() -> str:
+        return told(min(trace[-1] for trace in traces))
 
     def heard(search: int, value: float) -> None:
         while len(traces) <= search:
@@ -196,14 +250,15 @@ def _searching(starts: int) -> Iterator[tuple[Callable[[str, int, int], None], C
         if live is not None:
             live.update(
                 Text(
-                    f"search {search + 1} of {starts}: {number(value)}, best {number(best())}  {_bars(traces[search])}"
+                    f"search {search + 1} of {starts}: {criterion} about {told(value)}, best {best()}  "
+                    f"{_bars(traces[search])}"
                 )
             )
 
     def progress(task: str, done: int, total: int) -> None:
         if traces and len(traces) >= done and traces[done - 1]:
             own = traces[done - 1]
-            say(f"search {done} of {total}: objective {number(own[-1])} after {len(own)} steps, best {number(best())}")
+            say(f"search {done} of {total}: {criterion} about {told(own[-1])} after {len(own)} steps, best {best()}")
 
     live = Live(console=people, transient=True, refresh_per_second=8) if people.is_terminal else None
     if live is None:
@@ -229,12 +284,12 @@ def _document(
     design, forecast, robot = found.design, found.design.forecast, found.subject.model.robot
     before = np.full(len(forecast.base), np.nan) if found.before is None else found.before.std
     rows = zip(
-        forecast.base.names, forecast.base.units, forecast.base.expressions, found.values, forecast.std, before,
-        strict=True,
+        forecast.base.names, forecast.base.units, forecast.base.expressions, found.values, forecast.std, found.relative,
+        before, strict=True,
     )  # fmt: skip
     parameters = [
-        {"name": n, "unit": u, "expression": e, "value": x, "std": s, "relative": _relative(s, x), "std_before": b}
-        for n, u, e, x, s, b in rows
+        {"name": n, "unit": u, "expression": e, "value": x, "std": s, "relative": r, "std_before": b}
+        for n, u, e, x, s, r, b in rows
     ]
     worst = found.worst
     motions = [
@@ -273,18 +328,16 @@ def _document(
             "worst": None
             if worst is None
             else {
-                key: dict(zip(("name", "relative"), one, strict=True))
+                key: dict(zip(("name", "std_over_scale"), one, strict=True))
                 for key, one in zip(("before", "after"), worst, strict=True)
             },
+            "targets": [one._asdict() | {"met": one.met} for one in found.reached],
+            "unbounded": list(found.unbounded),
             "traces": [list(trace) for trace in design.trace],
             "preview": None if preview is None else str(preview),
             "history": [*found.subject.said, *found.allowed.said, *design.history],
         },
     )
-
-
-def _relative(std: float, value: float) -> float:
-    return std / abs(value) if value else np.inf
 
 
 # --- For people -------------------------------------------------------------------------------------------------------
@@ -315,9 +368,10 @@ def _show(found: Excitation) -> None:
             f"Only in sums, however you move: {len(forecast.grouped)} standard parameters (`steelyard params` has the "
             "sums)"
         )
-    posture = ", ".join(f"{x:.4f}" for x in found.posture)
-    say(f"Starts at rest at {posture}; {found.motions[0].duration:.2f} s")
+    say(f"Starts at rest at {pasted(found.posture)}; {found.motions[0].duration:.2f} s")
     say(_verdict(found), "bold")
+    if found.worst is not None:
+        say(_SCALE)
 
 
 def _show_forecast(found: Excitation) -> None:
@@ -326,12 +380,10 @@ def _show_forecast(found: Excitation) -> None:
         Column("parameter", no_wrap=True), "value", "σ to expect", "rel. σ", *(["σ now"] if known else []), "unit"
     )
     before = forecast.std if found.before is None else found.before.std
-    for name, value, std, now, unit in zip(
-        forecast.base.names, found.values, forecast.std, before, forecast.base.units, strict=True
+    for name, value, std, relative, now, unit in zip(
+        forecast.base.names, found.values, forecast.std, found.relative, before, forecast.base.units, strict=True
     ):
-        table.add_row(
-            name, number(value), number(std), percent(_relative(std, value)), *([number(now)] if known else []), unit
-        )
+        table.add_row(name, number(value), number(std), percent(relative), *([number(now)] if known else []), unit)
     people.print(table)
 
 
@@ -339,20 +391,28 @@ def _verdict(found: Excitation) -> str:
     """One sentence on what the motion promises."""
     design, forecast = found.design, found.design.forecast
     shown = int(np.isfinite(forecast.std).sum())
-    fine = sum(_relative(s, x) < 0.5 for s, x in zip(forecast.std, found.values, strict=True))
+    fine = int(np.count_nonzero(found.relative < 0.5))
     sharp = f", {fine} to better than half their value" if np.isfinite(found.values).any() else ""
+    value = "" if design.criterion == ConditionNumber.name else f"{design.criterion} {number(design.value)}, "
     said = (
         f"Shows {shown} of {len(forecast.base)} base parameters{sharp}; "
-        f"{design.criterion} {number(design.value)}, condition {number(forecast.condition_scaled)} (columns scaled)."
+        f"{value}condition {number(forecast.condition_scaled)} (columns scaled)."
     )
     if found.worst is None:
         return said
     (name, now), (then_name, then) = found.worst
     if not np.isfinite(now):
-        return f"{name} is not known yet; worst relative σ after this motion {percent(then)} ({then_name}). {said}"
+        return f"{name} is not known yet; worst σ / scale after this motion {percent(then)} ({then_name}). {said}"
     lowered = f", lowered {now / then:.1f}x" if then > 0.0 else ""
-    worst = f"Worst relative σ {percent(now)} ({name}) now, {percent(then)} ({then_name}) after this motion{lowered}."
+    worst = f"Worst σ / scale {percent(now)} ({name}) now, {percent(then)} ({then_name}) after this motion{lowered}."
     return f"{worst} {said}"
+
+
+def _target(one: TargetReached) -> str:
+    verdict = "met" if one.met else "missed"
+    return (
+        f"Target {one.name}: σ wanted {percent(one.wanted)} of its value, to expect {percent(one.reached)}: {verdict}"
+    )
 
 
 def _page(found: Excitation) -> str:
@@ -364,5 +424,9 @@ def _page(found: Excitation) -> str:
         found.rules,
         found.limits,
         found.values,
+        found.relative,
         found.before,
+        warnings=found.unbounded,
+        taken=(*found.subject.said, *found.allowed.said),
+        notes=(*(_target(one) for one in found.reached), *([] if found.worst is None else [_SCALE])),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,7 +44,10 @@ def export_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write, of c the folder; what is there is replaced. Never --source else."),
+        typer.Option(
+            help="File to write, of c the folder; what is there is replaced, --source too if it is named here. "
+            "Default: a new one in the current folder."
+        ),
     ] = None,
     load: Annotated[
         str, typer.Option(help="A payload of the project, made part of the link that carries it.")
@@ -63,6 +66,7 @@ def export_command(
     place = _place(result, reopened, to, origin, out, name)
     chosen = None if to == "latex" else identified(reopened.model, reopened.result, load, allow_infeasible)
     made = _made(to, reopened, chosen, origin, name, regroupings)
+    made = replace(made, notes=(*made.notes, *_apart_from(made.beside, origin, place)))
     written = _write(place, made)
     if as_json:
         emit(_document(made, chosen, origin, written))
@@ -100,18 +104,34 @@ def _origin(reopened: Reopened, to: str, source: Path | None) -> Path | None:
 
 
 def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: Path | None, name: str | None) -> Path:
-    """Where to write: as asked; else beside the file that is edited, or beside the run folder, where nothing is yet."""
-    run = result_file(result).resolve().parent
+    """Where to write: as asked, else in the current folder, as compilers do, under a name that nothing has yet."""
     if to == "c":
-        return out or run.with_name(f"{run.name}-c")
-    stem = name or identifier(reopened.model.robot.name, "robot").lower()
-    endings = {kind: ending for kind, (_, ending) in MODELS.items()} | {"python": ".py", "latex": ".tex"}
-    beside = run.with_name(f"{stem}{endings[to]}") if origin is None else origin.with_stem(f"{origin.stem}-identified")
-    place = beside if out is None else out / beside.name if out.is_dir() else out
-    if out is None and place.exists():
-        raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another file.")
-    check_file(place)
+        own = f"{result_file(result).resolve().parent.name}-c"
+    elif origin is not None:
+        own = f"{origin.stem}-identified{origin.suffix}"
+    else:
+        endings = {kind: ending for kind, (_, ending) in MODELS.items()} | {"python": ".py", "latex": ".tex"}
+        own = f"{name or identifier(reopened.model.robot.name, 'robot').lower()}{endings[to]}"
+    if out is None:
+        place = Path.cwd() / own
+        if place.exists():
+            raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another place.")
+    else:
+        place = out / own if to != "c" and out.is_dir() else out
+    if to != "c":
+        check_file(place)
     return place
+
+
+def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tuple[str, ...]:
+    """A warning where the new file stands in another folder than the meshes its paths start from."""
+    if origin is None or not beside or place.resolve().parent == origin.resolve().parent:
+        return ()
+    names = f"{', '.join(beside[:3])}{', …' if len(beside) > 3 else ''}"
+    return (
+        f"'{place.name}' looks for {names} in its own folder, and they belong to '{origin}'. Move it there, or name "
+        f"that folder: --out {origin.parent}.",
+    )
 
 
 def _made(
@@ -161,8 +181,10 @@ def _document(made: Export, chosen: Identified | None, origin: Path | None, writ
             "format": made.name,
             "files": [str(path) for path in written],
             "source": None if origin is None else str(origin),
-            "parity": None if made.parity is None else asdict(made.parity),
+            "parity": None if made.parity is None else asdict(made.parity) | {"friction": made.name not in MODELS},
             "left_out": list(made.left_out),
+            "friction": [asdict(line) for line in made.friction],
+            "notes": list(made.notes),
             "changes": [asdict(change) for change in made.changes],
             "standard": standard,
         },
@@ -174,6 +196,8 @@ def _show(made: Export, chosen: Identified | None) -> None:
         people.print(_change_table(made.changes))
     for one in made.left_out:
         say(f"Left out: {one}", "yellow")
+    for one in made.notes:
+        say(f"Note: {one}", "yellow")
     if chosen is None:
         say("Read back: every value is that of the result.")
         return
@@ -184,7 +208,7 @@ def _show(made: Export, chosen: Identified | None) -> None:
     if made.parity is None:
         say("Not compiled here: there is no 'cc'. Run the self-test where there is one.", "yellow")
     else:
-        say(f"Read back: {made.parity}.", "bold")
+        say(f"Read back: {'without friction, ' if made.name in MODELS else ''}{made.parity}.", "bold")
 
 
 def _change_table(changes: Sequence[Change]) -> Table:

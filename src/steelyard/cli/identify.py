@@ -14,6 +14,7 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cones import in_words
 from steelyard.control_demo import GAINS, MAKER, Controlled
 from steelyard.controllers import Cascade
 from steelyard.demo import Demo
@@ -26,7 +27,7 @@ from steelyard.identification import DriveGains, Identification
 from steelyard.model import Model
 from steelyard.plant import Plant
 from steelyard.project import read_project
-from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows
+from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows, price_in_words
 from steelyard.results import REPORT
 from steelyard.run import run as run_project
 from steelyard.simulate import Reference, simulate
@@ -176,7 +177,7 @@ def show_result(result: Identification, links: Mapping[str, str] | None = None) 
     people.print(_score_table(result))
     say(f"Scored: {result.relative_error.mask}")
     if result.certificate is not None:
-        say(_certified(result.certificate))
+        say(_certified(result.certificate, result))
     say_findings(result.findings)
     say(result.verdict, "bold")
 
@@ -218,18 +219,20 @@ def _payload_table(payloads: Sequence[PayloadRow]) -> Table:
 
 def _body_table(bodies: Sequence[BodyRow]) -> Table:
     """The bodies of a certified standard set; bold where one lies on the boundary of what is possible."""
-    table = Table(Column("body", no_wrap=True), "mass [kg]", "com [m]", "principal moments [kg.m2]", "P smallest")
+    names = Column("body", no_wrap=True)
+    table = Table(names, "mass [kg]", "com [m]", "principal moments [kg.m2]", "least eigenvalue of P")
     for one in bodies:
         style = "bold" if one.boundary else ""
         table.add_row(one.name, one.mass, one.com, one.moments, one.smallest, style=style)
     return table
 
 
-def _certified(certificate: Certificate) -> str:
+def _certified(certificate: Certificate, result: Identification) -> str:
     count = sum(x >= 0.0 for x in certificate.smallest.values())
     return (
-        f"Certified: {count} of {len(certificate.smallest)} bodies can exist, at the price of {certificate.price:+.2%} "
-        f"in residual ({number(certificate.moved_sigma)} σ from unconstrained least squares)."
+        f"Certified: {count} of {len(certificate.smallest)} bodies can exist (no eigenvalue of the pseudo-inertia P is "
+        f"negative); {in_words(certificate.status)}.\n"
+        f"Price: {price_in_words(result)}; {certificate.moved(len(result.base))}."
     )
 
 

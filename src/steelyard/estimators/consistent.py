@@ -9,14 +9,14 @@ import numpy as np
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import PHYSICAL, Constraints
-from steelyard.cones import Answer, Scales
+from steelyard.cones import Answer, Scales, column_scales
 from steelyard.errors import EstimationError, choices
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.estimators.physical_fit import ROUNDING, Data, certified, fitted
 from steelyard.estimators.pulls import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
 from steelyard.estimators.regularised import checked_weight, chosen_weight, corner_weight, regularised
-from steelyard.feasibility import column_scales, reconstruction
+from steelyard.feasibility import reconstruction
 from steelyard.findings import Finding
 from steelyard.information import Information, stacked
 from steelyard.parameters import Array
@@ -30,6 +30,10 @@ ROPE = 1e-6
 THINNEST = 1e-14
 # Least squares that is so close to what is possible [σ] may be possible as it is.
 AT_HAND = 1.0
+# A value of more standard deviations than this tells how large things are.
+SURE = 3.0
+# … if the motion shows it by more than this part of the best shown of its unit.
+HARDLY = 1e-6
 
 
 @final
@@ -82,18 +86,18 @@ class Consistent:
         Where there is none, they come from the `information` with `weights` (n,) of its joints and the prior. These
         choose the prior's weight too.
         """
-        scales = column_scales(base, data.value, nominal_or_zero(base.layout))
+        scales = believable_scales(base, data)
         thin = rope(base.layout, scales, self.widths)
         if self.weight == 0.0:
             assert free is not None
             answer = self._unpulled(base, data, thin, scales)
-            return certified(base, data, answer, free, 0.0, self.constraints, scales)
+            return certified(base, data, answer, free, 0.0, self.constraints, scales, information)
         pulled = pull(base.layout, information, scales, self.widths, self.regulariser)
         in_base = pulled.prior.in_base(base)
         weight, findings = self._weight(information, base, weights, in_base)
         leaning = free or regularised(information, base, in_base, weight, weights)
         answer = self._pulled(base, data, pulled, weight, thin, scales)
-        found = certified(base, data, answer, leaning, weight, self.constraints, scales)
+        found = certified(base, data, answer, leaning, weight, self.constraints, scales, information)
         return found.with_findings((*findings, *pulled.findings))
 
     def _weight(
@@ -127,3 +131,21 @@ class Consistent:
         squares = [data.standard(base), prior[~by_entropy[told]], np.sqrt(ROPE) * silent.rows]
         nearly = prior[by_entropy[told]] if entropies else None
         return fitted(base, np.vstack(squares), self.constraints, scales, entropies, nearly)
+
+
+def believable_scales(base: BaseParameters, data: Data) -> Scales:
+    """Sizes of bodies and columns.
+
+    What the motion hardly shows has values of any size by itself, and bodies of that size would blind the solver to all
+    others: such values count for no more than the largest of their unit that is sure, or in the robot file.
+    """
+    reference, value = nominal_or_zero(base.layout), np.nan_to_num(data.value)
+    largest, seen = np.abs(base.map).max(axis=1), np.linalg.norm(data.rows[:, :-1], axis=0)
+    size, file = np.abs(value) / largest, np.abs(base.map @ reference) / largest
+    for unit in set(base.units):
+        own = np.array([u == unit for u in base.units])
+        sure = own & (np.abs(value) > SURE * data.std) & (seen > HARDLY * seen[own].max())
+        most = max(size[sure].max(initial=0.0), file[own].max())
+        if most > 0.0:
+            size[own & ~sure] = np.minimum(size[own & ~sure], most)
+    return column_scales(base, size * largest, reference)

@@ -45,9 +45,10 @@ class Certificate:
 
     smallest: body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it can exist.
     boundary: bodies and drive columns that lie on the boundary of what is possible.  moved_sigma: how far the base
-    values lie from the unconstrained ones in the metric of the information, in σ.  price: ‖y − Wθ‖ in units of σ_j,
-    relative to that of unconstrained least squares, minus one.  weight: of the prior.  status and iterations are those
-    of the solver.
+    values lie from the unconstrained ones in the metric of the information, in σ; the truth is expected at √b of it.
+    price: ‖y − Wθ‖ in units of σ_j, relative to that of unconstrained least squares, minus one; price_unweighted: the
+    same in N·m | N, as relative errors are, None where not known.  weight: of the prior.  status and iterations
+    are those of the solver.
     """
 
     smallest: dict[str, float]
@@ -57,10 +58,24 @@ class Certificate:
     weight: float
     status: str
     iterations: int
+    price_unweighted: float | None = None
 
     @property
     def holds(self) -> bool:
         return all(x >= 0.0 for x in self.smallest.values())
+
+    @property
+    def paid(self) -> str:
+        """The price in words: in units of each joint's σ, as it was fitted, and in N·m | N, as relative errors are."""
+        plain = "" if self.price_unweighted is None else f", unweighted {self.price_unweighted:+.2%}"
+        return f"weighted residual {self.price:+.2%}{plain}"
+
+    def moved(self, count: int) -> str:
+        """How far `count` base values moved, in words, beside how far noise moves least squares from the truth: √b."""
+        return (
+            f"{self.moved_sigma:.3g} σ from unconstrained least squares over all {count} base parameters together "
+            f"(noise alone: about √{count} = {np.sqrt(count):.2g})"
+        )
 
 
 @dataclass(frozen=True)

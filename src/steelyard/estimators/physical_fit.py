@@ -13,15 +13,16 @@ from scipy.linalg import solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import Constraints
-from steelyard.cones import Answer, Block, Entropy, Scales, clipped, least_squares, minimise, violation
+from steelyard.cones import Answer, Block, Entropy, Scales, clipped, in_words, least_squares, minimise, violation
 from steelyard.consistency import held_columns, judge_stated, link_columns, pseudo_inertia
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Certificate, Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE
 from steelyard.feasibility import CERTIFIED, GOOD, INSIDE, cones_of
 from steelyard.findings import Finding
-from steelyard.information import triangular
+from steelyard.information import Information, triangular
 from steelyard.parameters import Array
+from steelyard.scores import score
 
 # Eigenvalues are cut at this part of a body's size: as little as rounding allows for none to come out negative.
 FLOOR = 1e-11
@@ -31,6 +32,11 @@ ON_BOUNDARY = 1e-6
 ROUNDING = 1e-6
 # A residual that grows by more than this says that something in the model is wrong.
 DEAR = 0.03
+# A rotor inertia that data wants negative.
+ROTORS = (
+    "rotor inertias stand at zero: where efforts come from joint torque sensors no rotor is felt, so leave the term "
+    "'rotor' out, or state constraints.nonnegative without Ia; else "
+)
 
 
 class Data(NamedTuple):
@@ -61,6 +67,14 @@ class Data(NamedTuple):
     def moved(self, value: Array) -> float:
         """How far base values are from the least-squares ones in the metric of the information, in σ."""
         return float(np.sqrt(max(self.residual(value) ** 2 - self.least**2, 0.0)))
+
+    @property
+    def std(self) -> Array:
+        """σ of the values (b,), infinite where the motion does not show one."""
+        excited = np.isfinite(self.value)
+        out = np.full(len(excited), np.inf)
+        out[excited] = np.linalg.norm(np.linalg.pinv(self.rows[:, :-1][:, excited], rcond=1e-15), axis=1)
+        return out
 
     @property
     def effort(self) -> float:
@@ -142,16 +156,20 @@ def certified(
     weight: float,
     constraints: Constraints,
     scales: Scales,
+    information: Information,
 ) -> Estimate:
-    """The estimate of a standard set, checked by numpy alone; its error bars are those of the unconstrained one."""
+    """The estimate of a standard set, checked by numpy alone; its error bars are those of the unconstrained one.
+
+    The `information` behind the data tells its price in N·m | N too.
+    """
     blocks = cones_of(base.layout, constraints, scales)
     theta = answer.theta
     if violation(theta, blocks) > 0.0:
         theta = clipped(theta, blocks, FLOOR, held_columns(base.layout))
     if violation(theta, blocks) > CERTIFIED:
         raise EstimationError(
-            f"Found no standard set that satisfies the constraints ({answer.status}). Widen the mass bounds, boxes, "
-            "ellipsoids and hulls, check the total mass and what is stated of payloads, or lower the margin."
+            f"Found no standard set that satisfies the constraints ({in_words(answer.status)}). Widen the mass bounds, "
+            "boxes, ellipsoids and hulls, check the total mass and what is stated of payloads, or lower the margin."
         )
     value = base.map @ theta
     certificate = Certificate(
@@ -166,6 +184,8 @@ def certified(
         weight=weight,
         status=answer.status,
         iterations=answer.iterations,
+        # with gains to find, the same efforts are other torques
+        price_unweighted=_price_unweighted(base, information, value, data.value) if free.gains is None else None,
     )
     unsure = ~np.isfinite(free.value) | (np.any(data.shares != np.eye(len(base)), axis=1) & (weight == 0.0))
     covariance, classical = (_without(c, unsure) for c in (free.covariance, free.covariance_classical))
@@ -184,6 +204,12 @@ def certified(
             *judge_stated(base.layout, constraints.tolerance).findings,
         ),
     )
+
+
+def _price_unweighted(base: BaseParameters, information: Information, value: Array, least: Array) -> float:
+    """How much the relative error grows from one set of base values to another."""
+    after, before = (score(information, base.theta(x), "").total for x in (value, least))
+    return (after - before) / max(before, ROUNDING)
 
 
 def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
@@ -207,6 +233,10 @@ def _boundary(base: BaseParameters, theta: Array, scales: Scales, constraints: C
             yield column.name
 
 
+def _rotors(certificate: Certificate) -> bool:
+    return any(name.endswith(".Ia") for name in certificate.boundary)
+
+
 def _findings(base: BaseParameters, certificate: Certificate, unsure: NDArray[np.bool_]) -> Iterator[Finding]:
     if unsure.any():
         names = ", ".join(compress(base.names, unsure))
@@ -217,18 +247,19 @@ def _findings(base: BaseParameters, certificate: Certificate, unsure: NDArray[np
         yield Finding(
             "on-the-boundary",
             "info",
-            f"on the boundary of what is possible: {', '.join(certificate.boundary)}; the estimate lies "
-            f"{certificate.moved_sigma:.3g} σ from unconstrained least squares (residual {certificate.price:+.2%})",
+            f"on the boundary of what is possible: {', '.join(certificate.boundary)}; "
+            f"{certificate.moved(len(base))}, {certificate.paid}",
             fix="σ is that of the unconstrained estimate; entropic or pull-back regularisation keeps off the boundary",
         )
     if certificate.price > DEAR and not certificate.weight:
         yield Finding(
             "consistency-is-dear",
             "warning",
-            f"no robot that can exist fits as well: the residual grows by {certificate.price:.1%}",
-            fix="look for a missing term, a wrong gain, a wrong payload or wrong kinematics; check the constraints",
+            f"no robot that can exist fits as well: {certificate.paid}",
+            fix=(ROTORS if _rotors(certificate) else "")
+            + "look for a missing term, a wrong gain, a wrong payload or wrong kinematics; check the constraints",
         )
     if certificate.status not in GOOD:
-        message = f"The solver stopped early ({certificate.status}): a better set may exist."
+        message = f"The solver stopped early ({in_words(certificate.status)}): a better set may exist."
         advice = "Give mass bounds or a prior, or a small tolerance."
         yield Finding("feasibility-inaccurate", "warning", message, fix=advice)

@@ -21,7 +21,7 @@ from steelyard.consistency import link_columns, pseudo_inertia, pseudo_inertia_v
 from steelyard.findings import Finding
 from steelyard.information import Information
 from steelyard.parameters import Array, Layout
-from steelyard.prior import Prior, Widths, column_widths, nominal_prior, with_friction
+from steelyard.prior import Prior, Widths, nominal_prior, told_widths, with_friction
 
 Regulariser = Literal["euclidean", "pull-back", "entropic"]
 REGULARISERS: tuple[str, ...] = get_args(Regulariser)
@@ -64,11 +64,7 @@ def nominal_or_zero(layout: Layout) -> Array:
 
 def rope(layout: Layout, scales: Scales, widths: Widths) -> Prior:
     """The prior that only decides what data and constraints leave open: silent about nothing, so that it always can."""
-    width = scales.columns
-    if layout.nominal is not None:
-        stated = column_widths(layout, layout.nominal, widths)
-        width = np.where(np.isfinite(stated) & (stated > 0.0), stated, width)
-    return Prior(nominal_or_zero(layout), width)
+    return Prior(nominal_or_zero(layout), told_widths(layout, layout.nominal, scales.columns, widths))
 
 
 def pull(layout: Layout, information: Information, scales: Scales, widths: Widths, regulariser: Regulariser) -> Pull:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.export.changes import Change
+from steelyard.export.friction import FrictionLine
 from steelyard.export.parity import Parity
 
 
@@ -14,7 +15,9 @@ class Export:
     """Files by name with their content, what the format cannot hold (sentences), and what changed in the file.
 
     `name` is the format: urdf, mjcf, c, python, latex. `changes` is empty where no file of the user's was edited.
-    `parity` says how well what the format holds, read back, agrees with the identified model.
+    `parity` says how well what the format holds, read back, agrees with the identified model; of robot files it is
+    without friction. `friction` are the joints whose friction such a file holds in part. `notes` are sentences on what
+    to mind when the files are used, and `beside` the files they look for beside them (meshes, textures).
     """
 
     name: str
@@ -22,3 +25,6 @@ class Export:
     left_out: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     parity: Parity | None = None
+    friction: tuple[FrictionLine, ...] = ()
+    notes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()

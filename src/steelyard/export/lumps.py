@@ -46,6 +46,25 @@ def new_bodies(file: Robot, identified: Robot, *, every: bool = False) -> dict[s
     return out
 
 
+def told_of_lumps(file: Robot, bodies: Mapping[str, Array]) -> tuple[str, ...]:
+    """A sentence for every link whose fixed bodies could not keep the inertia of the file, naming them."""
+    out = []
+    for link in file.links:
+        moved = [
+            f"{lump.name} ({lump.inertia[9]:.3g} → {bodies[lump.name][9]:.3g} kg)"
+            for lump in link.lumps
+            if lump.inertia is not None and lump.name in bodies and not np.array_equal(bodies[lump.name], lump.inertia)
+        ]
+        if moved:
+            out.append(
+                f"Bodies fixed to '{link.name}' had to change: {', '.join(moved)}. As identified, the link with them "
+                "is too light or too flat to leave them as they are. Torques are those of the sum in any case. "
+                "If their inertia is known, identify with the estimator 'consistent' and regulariser = \"entropic\" or "
+                '"pull-back", or bound the mass of the link (constraints.masses).'
+            )
+    return tuple(out)
+
+
 def split(link: Link, total: Array) -> dict[str, Array]:
     """The bodies of a link and their ten parameters (10,), each about its own frame, which add up to `total` (10,).
 

@@ -26,7 +26,7 @@ from steelyard.model import Model
 from steelyard.parameters import Array, transformed_inertia
 from steelyard.pose import Pose
 from steelyard.robot import BASE, Robot
-from steelyard.terms import Coulomb, Rotor, Springs, Viscous
+from steelyard.terms import Coulomb, Rotor, Springs, Term, Viscous
 
 # Frames nearer than this [m, rad] are one frame, and rounding.
 SAME_FRAME = 1e-12
@@ -48,10 +48,27 @@ class Match:
     axes: NDArray[np.int64]
     world: Pose
 
+    @property
+    def gravity_note(self) -> str:
+        """Gravity of the identification in the world of the file, for formats that hold none."""
+        gravity = self.world.rotation.T @ self.identified.gravity
+        x, y, z = (0.0 if abs(g) < SAME_AXIS else g for g in gravity.tolist())
+        return (
+            f"Gravity {np.linalg.norm(gravity):.6g} m/s², ({x:.6g}, {y:.6g}, {z:.6g}) in the file's world: set it in "
+            "your simulator. URDF holds none."
+        )
+
     def compared(self, written: Robot, what: str) -> Parity:
-        """Torques of the file read back against the identified ones: bodies, drives, and springs if identified."""
-        springs = (Springs(),) if self.identified.nominal else ()
-        terms = (Rotor(), Viscous(), Coulomb(), *springs)
+        """Torques of the file read back against the identified ones: bodies, rotors, and springs if identified.
+
+        Friction is compared with what was to be written; the parity that is told is that without it, since what was to
+        be written need not be all that was identified.
+        """
+        springs: tuple[Term, ...] = (Springs(),) if self.identified.nominal else ()
+        self._compared(written, what, (Rotor(), Viscous(), Coulomb(), *springs))
+        return self._compared(written, what, (Rotor(), *springs))
+
+    def _compared(self, written: Robot, what: str, terms: tuple[Term, ...]) -> Parity:
         wanted = Model(self.identified, terms)
         given = Model(written.with_gravity((self.world.rotation.T @ self.identified.gravity).tolist()), terms)
         values = _nominal(wanted), _nominal(given)

@@ -20,7 +20,7 @@ from steelyard.export.changes import changes
 from steelyard.export.drives import ARMATURE, DAMPING, FRICTION, Drives, drives, new_values
 from steelyard.export.export import Export
 from steelyard.export.inertial import Inertial, inertial, number, numbers
-from steelyard.export.lumps import new_bodies
+from steelyard.export.lumps import new_bodies, told_of_lumps
 from steelyard.export.matching import match
 from steelyard.export.xml_text import Edit, Element, XmlText, source_bytes, tag
 from steelyard.formats.mjcf import read_mjcf_text
@@ -58,7 +58,8 @@ def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
     matched = match(model, theta, file, held)
     edits = _compiler_edits(text)
     elements = _Elements(text, file, source)
-    for name, vector in new_bodies(file, matched.file, every=bool(edits)).items():
+    bodies = new_bodies(file, matched.file, every=bool(edits))
+    for name, vector in bodies.items():
         edits += elements.inertial_edits(name, vector)
     for before, after in zip(file.joints, matched.file.joints, strict=True):
         values = new_values(drive_values(before.drive), drive_values(after.drive))
@@ -71,7 +72,27 @@ def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
     parity = matched.compared(read_back, source.name)
     apart = read_mjcf_text(written.content.decode(), source, fused=False)
     left_out = (*held.left_out, *_gravity_told(model.robot, file))
-    return Export("mjcf", {source.name: written.file}, left_out, changes(file, apart), parity)
+    return Export(
+        "mjcf",
+        {source.name: written.file},
+        left_out,
+        changes(file, apart),
+        parity,
+        held.lines,
+        (*held.notes, *told_of_lumps(file, bodies)),
+        _beside(text.root),
+    )
+
+
+def _beside(root: Element) -> tuple[str, ...]:
+    """Meshes, textures and others that MuJoCo looks for from the folder of the file."""
+    settings = {key: value for one in root.findall("compiler") for key, value in one.attributes.items()}
+    out: list[Path] = []
+    for element in (one for asset in root.findall("asset") for one in asset.walk()):
+        own = "texturedir" if element.tag == "texture" else "meshdir"
+        folder = Path(settings.get(own, settings.get("assetdir", "")))
+        out += [folder / value for key, value in element.attributes.items() if key.startswith("file") and value]
+    return tuple(dict.fromkeys(str(path) for path in out if not path.is_absolute()))
 
 
 def compiled_back(text: str, path: Path) -> Robot:

@@ -16,7 +16,7 @@ from steelyard.errors import OutputError
 from steelyard.export.drives import drives
 from steelyard.export.export import Export
 from steelyard.export.inertial import inertial, numbers
-from steelyard.export.lumps import split
+from steelyard.export.lumps import new_bodies, split, told_of_lumps
 from steelyard.export.matching import match
 from steelyard.export.mjcf import HOLDS, compiled_back, drive_values, inertial_values
 from steelyard.export.new_urdf import file_stem
@@ -38,14 +38,22 @@ DEGREES = 5  # coefficients of a <joint> equality
 def new_mjcf(model: Model, theta: Array) -> Export:
     """An MJCF with the kinematics of the model's robot and the values of theta (C,), read back and compared."""
     held = drives(model, theta, HOLDS, "MJCF")
-    matched = match(model, theta, on_axes(model.robot), held)
+    frames = on_axes(model.robot)
+    matched = match(model, theta, frames, held)
     robot = matched.file
     text = "\n".join(_Writer(robot).lines())
     path = Path(f"{file_stem(robot)}.xml")
     parity = matched.compared(compiled_back(text, path), path.name)
     fast = [joint.name for joint in robot.axes if np.isfinite(joint.limits.velocity)]
     told = (f"The velocity limits of {', '.join(fast)}: MJCF has no place for them.",) if fast else ()
-    return Export("mjcf", {path.name: text.encode()}, (*held.left_out, *told), parity=parity)
+    return Export(
+        "mjcf",
+        {path.name: text.encode()},
+        (*held.left_out, *told),
+        parity=parity,
+        friction=held.lines,
+        notes=(*held.notes, *told_of_lumps(frames, new_bodies(frames, robot))),
+    )
 
 
 class _Writer:

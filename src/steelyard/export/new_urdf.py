@@ -11,7 +11,7 @@ from steelyard.errors import OutputError
 from steelyard.export.drives import drives
 from steelyard.export.export import Export
 from steelyard.export.inertial import inertial, number, numbers
-from steelyard.export.lumps import split
+from steelyard.export.lumps import new_bodies, split, told_of_lumps
 from steelyard.export.matching import match
 from steelyard.export.on_axes import on_axes, roll_pitch_yaw
 from steelyard.export.urdf import HOLDS, dynamics_values, inertial_lines
@@ -30,7 +30,8 @@ UNLIMITED = 1e9
 def new_urdf(model: Model, theta: Array) -> Export:
     """A URDF with the kinematics of the model's robot and the values of theta (C,), read back and compared."""
     held = drives(model, theta, HOLDS, "URDF")
-    matched = match(model, theta, on_axes(model.robot), held)
+    frames = on_axes(model.robot)
+    matched = match(model, theta, frames, held)
     robot = matched.file
     refused = [loop.name for loop in robot.loops if not (isinstance(loop, JointLoop) and len(loop.polynomial) <= 2)]
     if refused:
@@ -39,7 +40,8 @@ def new_urdf(model: Model, theta: Array) -> Export:
     name = f"{file_stem(robot)}.urdf"
     written = "\n".join(lines).encode()
     parity = matched.compared(read_urdf(written, name), name)
-    return Export("urdf", {name: written}, held.left_out, parity=parity)
+    notes = (*held.notes, *told_of_lumps(frames, new_bodies(frames, robot)), matched.gravity_note)
+    return Export("urdf", {name: written}, held.left_out, parity=parity, friction=held.lines, notes=notes)
 
 
 def file_stem(robot: Robot) -> str:

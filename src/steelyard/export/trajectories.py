@@ -20,20 +20,26 @@ import polars as pl
 
 from steelyard.errors import OutputError, choices
 from steelyard.export.export import Export
-from steelyard.export.playback import Interpolation, Written, check_playback
-from steelyard.motion_rules import TORQUE_SLACK, MotionRules
+from steelyard.export.playback import Interpolation, QuinticPlayback, Written, check_playback
+from steelyard.motion_rules import TORQUE_SLACK, MotionRules, broken
 from steelyard.parameters import Array
 from steelyard.robot import Robot
 from steelyard.trajectory import Trajectory
 
-# Decimals of positions, velocities and accelerations. A controller differentiates the ninth away at high rates.
-_DECIMALS, _SCRIPT_DECIMALS = 12, 9
+# Decimals of positions, velocities and accelerations: those that a double has. What they lack is jerk at high rates.
+_DECIMALS, _SCRIPT_DECIMALS = 15, 9
 # The first point of a JointTrajectory is due so long after the start: a robot that stands a little beside it glides
 # there, where a point that is due at once would make it jump [s].
 LEAD_IN_S = 1.0
 # Rates at which Universal Robots' controllers take positions (e-Series, CB3), and how gently they go to the first [Hz].
 UR_RATES = (500.0, 125.0)
 _MOVEJ, _SERVOJ = "a=0.3, v=0.2", "0, 0, {step:g}, 0.1, 300"
+# What a file says about the time between its samples.
+_ASSUMED: dict[Interpolation, str] = {
+    "quintic": "Between samples it was checked as the quintics through position, velocity and acceleration at both "
+    "ends, as ROS 2's joint trajectory controller plays them. Played by other curves it may pass a limit.",
+    "linear": "Between samples it was checked as straight lines, as servoj plays them.",
+}
 # By how much straight lines between samples may bring two things nearer than the motion itself does [m].
 NEARER_M = 1e-3
 MOST_SAMPLES = 1_000_000
@@ -76,12 +82,15 @@ def export_motion(
     robot, rate = rules.model.robot, checked_rate(form, rate_hz)
     if form.name == "urscript":
         check_ur(robot)
-    played = _sampled(robot, trajectory, rate, remarks)
+    played = _sampled(robot, trajectory, rate, (*remarks, _ASSUMED[form.interpolation]))
     content = form.write(played)
     written = form.read(content)
     _compare(name, written, played)
-    _check_samples(name, played, rules, form.interpolation)
     check_playback(written, rules.limits, form.interpolation)
+    if form.interpolation == "quintic":
+        _check_quintics(name, written, rules)
+    else:
+        _check_lines(name, played, rules)
     return Export(form.name, {name: content})
 
 
@@ -134,7 +143,22 @@ def _compare(name: str, written: Written, played: Played) -> None:
         raise OutputError(f"'{name}' does not read back as it was written. Nothing was kept; please report this.")
 
 
-def _check_samples(name: str, played: Played, rules: MotionRules, interpolation: Interpolation) -> None:
+def _check_quintics(name: str, written: Written, rules: MotionRules) -> None:
+    """Torques and distances of what will be played; positions and their rates are `check_playback`'s."""
+    for row in broken(rules.forces_and_distances(QuinticPlayback(written)))[:1]:
+        near = row.quantity == "clearance"
+        what = (
+            f"{row.joint} would come {row.beyond:.4g} m too near"
+            if near
+            else f"torque of {row.joint} would reach {row.value:.6g}, limit {row.limit:.6g}"
+        )
+        raise OutputError(
+            f"'{name}': {what}, played as quintics through samples at {1.0 / written.step.min():g} Hz. Write at a "
+            "higher --rate. Not written."
+        )
+
+
+def _check_lines(name: str, played: Played, rules: MotionRules) -> None:
     """Torques and distances at the written samples; positions and their rates are `check_playback`'s.
 
     A straight line leaves the motion by h² a / 8 at most, which changes a distance by its levers times as much.
@@ -152,7 +176,7 @@ def _check_samples(name: str, played: Played, rules: MotionRules, interpolation:
     for pair, distance in zip(clearance.names, clearance.distances(played.q).min(axis=1), strict=True):
         if not distance >= clearance.margin - 1e-9:
             raise OutputError(f"'{name}': {pair} would come {clearance.margin - distance:.4g} m too near. Not written.")
-    if interpolation == "linear" and len(clearance):
+    if len(clearance):
         aside = clearance.levers(limits.lower, limits.upper) @ (limits.acceleration / played.rate_hz**2 / 8)
         if aside.max() > NEARER_M:
             raise OutputError(
@@ -181,19 +205,22 @@ def _of_frame(frame: pl.DataFrame, digit: float) -> Written:
 def _write_csv(played: Played) -> bytes:
     # rounded here, and zero added, so that no zero is written as -0.000
     q, v, a = (np.round(x, _DECIMALS) + 0.0 for x in (played.q, played.v, played.a))
-    return _frame(replace(played, q=q, v=v, a=a)).write_csv(float_precision=_DECIMALS).encode()
+    table = _frame(replace(played, q=q, v=v, a=a)).write_csv(float_precision=_DECIMALS)
+    return "".join([*(f"# {remark}\n" for remark in played.remarks), table]).encode()
 
 
 def _read_csv(content: bytes) -> Written:
+    lines = content.decode().splitlines()
+    remarks = sum(line.startswith("# ") for line in lines)
     # names with quotation marks are read as the standard has it
-    names = next(csv.reader(io.StringIO(content.decode())))
-    frame = pl.read_csv(content, has_header=False, skip_rows=1, new_columns=names, infer_schema_length=None)
+    names = next(csv.reader(lines[remarks:]))
+    frame = pl.read_csv(content, has_header=False, skip_rows=remarks + 1, new_columns=names, infer_schema_length=None)
     return _of_frame(frame.cast(pl.Float64), 10.0**-_DECIMALS)
 
 
 def _write_parquet(played: Played) -> bytes:
     out = io.BytesIO()
-    _frame(played).write_parquet(out)
+    _frame(played).write_parquet(out, metadata={"steelyard": "\n".join(played.remarks)})
     return out.getvalue()
 
 
@@ -259,7 +286,7 @@ def _write_script(played: Played) -> bytes:
         "end",
     ]
     # controllers know ASCII, and a remark may hold anything
-    return ("\n".join(lines) + "\n").encode("ascii", "replace")
+    return ("\n".join(lines) + "\n").replace("N·m", "N.m").encode("ascii", "replace")
 
 
 def _read_script(content: bytes) -> Written:

@@ -15,7 +15,7 @@ from steelyard.export.changes import changes
 from steelyard.export.drives import DAMPING, FRICTION, drives, new_values
 from steelyard.export.export import Export
 from steelyard.export.inertial import Inertial, inertial, number, numbers
-from steelyard.export.lumps import new_bodies
+from steelyard.export.lumps import new_bodies, told_of_lumps
 from steelyard.export.matching import match
 from steelyard.export.xml_text import Edit, Element, XmlText, source_bytes, tag
 from steelyard.formats.urdf import read_urdf, root_tag
@@ -40,18 +40,30 @@ def edited_urdf(model: Model, theta: Array, source: Path) -> Export:
     text = XmlText.of(content, str(source))
     links = {element.attributes["name"].strip(): element for element in text.root.findall("link")}
     joints = {element.attributes["name"].strip(): element for element in text.root.findall("joint")}
-    edits = [
-        edit
-        for name, vector in new_bodies(file, matched.file).items()
-        for edit in _inertial_edits(text, links[name], inertial(vector))
-    ]
+    bodies = new_bodies(file, matched.file)
+    edits = [edit for name, vector in bodies.items() for edit in _inertial_edits(text, links[name], inertial(vector))]
     for before, after in zip(file.joints, matched.file.joints, strict=True):
         values = new_values(dynamics_values(before.drive), dynamics_values(after.drive))
         edits += _dynamics_edits(text, joints[before.name], values) if values else []
     written = text.edited(edits).file
     read_back = read_urdf(written, str(source))
     parity = matched.compared(read_back, source.name)
-    return Export("urdf", {source.name: written}, held.left_out, changes(file, read_back), parity)
+    return Export(
+        "urdf",
+        {source.name: written},
+        held.left_out,
+        changes(file, read_back),
+        parity,
+        held.lines,
+        (*held.notes, *told_of_lumps(file, bodies), matched.gravity_note),
+        _beside(text.root),
+    )
+
+
+def _beside(root: Element) -> tuple[str, ...]:
+    """Meshes and textures with a path relative to the file; those of packages are found from anywhere."""
+    files = [e.attributes.get("filename", "").strip() for e in root.walk() if e.tag in ("mesh", "texture")]
+    return tuple(dict.fromkeys(f for f in files if f and "://" not in f and not Path(f).is_absolute()))
 
 
 def _inertial_edits(text: XmlText, link: Element, body: Inertial) -> list[Edit]:

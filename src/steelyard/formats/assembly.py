@@ -46,11 +46,13 @@ class Connection:
 
 @dataclass(frozen=True)
 class Tree:
-    """What `assemble` hands to a reader: the moving links and joints of a robot, and the name of its base."""
+    """What `assemble` hands to a reader: the moving links and joints of a robot, the name of its base, and where the
+    bodies stand that do not move."""
 
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
     base: str
+    fixed: dict[str, Pose]
 
 
 def assemble(
@@ -79,7 +81,8 @@ def assemble(
             links.append(link)
             joints.append(joint)
         carrier[c.child] = (len(links) - 1, Pose())
-    return Tree(tuple(_finite(lumped(link, lumps[i])) for i, link in enumerate(links)), tuple(joints), base)
+    fixed = {name: pose for name, (link, pose) in carrier.items() if link == BASE}
+    return Tree(tuple(_finite(lumped(link, lumps[i])) for i, link in enumerate(links)), tuple(joints), base, fixed)
 
 
 def _moving(c: Connection, parent: int, first: int, pose: Pose, inertia: Array | None) -> Iterator[tuple[Link, Joint]]:

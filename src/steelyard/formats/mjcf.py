@@ -114,6 +114,7 @@ def _robot(mujoco: ModuleType, model: Any, fallback_name: str) -> Robot:
         tree.links,
         tree.joints,
         base=tree.base,
+        fixed=tree.fixed,
         nominal={f"{spring.name}.{symbol}": value for spring, symbol, value in springs},
         springs=tuple(spring for spring, _, _ in springs),
         loops=loops,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -28,12 +28,13 @@ _GEOMETRIES = ("box", "cylinder", "sphere", "capsule", "mesh")
 _GROUND = ("plane", "hfield")
 
 
-def read_capsules(source: str | Path) -> tuple[Capsule, ...]:
+def read_capsules(source: str | Path, without: Collection[str] = ()) -> tuple[Capsule, ...]:
     """A capsule around every shape of a robot file, on the moving link that carries it, or on the base.
 
     Of a URDF link the <collision> elements, else the <visual> ones; of an MJCF body the geoms that can touch, else all.
     Tables (`.toml`, built-in robots) have no shapes: nothing is returned, and `capsules.skeleton` is what there is. A
-    mesh that cannot be found or read is an error that names it.
+    mesh that cannot be found or read is an error that names it. The shapes on the links `without`, of which somebody
+    knows better, are not looked at.
     """
     path = Path(source)
     if (isinstance(source, str) and source in builtin_robots()) or path.suffix.lower() == ".toml":
@@ -43,9 +44,9 @@ def read_capsules(source: str | Path) -> tuple[Capsule, ...]:
     except OSError as problem:
         raise RobotError(f"Cannot read the robot file '{path}': {problem}.") from problem
     if root_tag(content, str(path)) == "mujoco":
-        return tuple(_of_mjcf(*compiled(path)))
+        return tuple(_of_mjcf(*compiled(path), without))
     try:
-        return tuple(_of_urdf(parse(content, str(path)), path.resolve().parent))
+        return tuple(_of_urdf(parse(content, str(path)), path.resolve().parent, without))
     except RobotError as problem:
         raise RobotError(f"{path}: {problem}") from problem
 
@@ -78,7 +79,7 @@ def _cloud(link: str, pose: Pose, points: Array) -> Capsule:
 # --- URDF -------------------------------------------------------------------------------------------------------------
 
 
-def _of_urdf(root: Element, folder: Path) -> Iterator[Capsule]:
+def _of_urdf(root: Element, folder: Path, without: Collection[str]) -> Iterator[Capsule]:
     joints = {c.child: c for c in map(connection_of, root.findall("joint"))}
     for link in root.findall("link"):
         name, pose = named(link), Pose()
@@ -88,6 +89,8 @@ def _of_urdf(root: Element, folder: Path) -> Iterator[Capsule]:
             pose = joints[carrier].pose @ pose
             carrier = joints[carrier].parent
         carrier = carrier if carrier in joints else "base"
+        if carrier in without:
+            continue
         for shape in link.findall("collision") or link.findall("visual"):
             what = f"link '{name}' <{shape.tag}>"
             geometry = shape.find("geometry")
@@ -135,7 +138,7 @@ def _found(name: str, folder: Path, what: str) -> Path:
 # --- MJCF -------------------------------------------------------------------------------------------------------------
 
 
-def _of_mjcf(mujoco: ModuleType, model: Any) -> Iterator[Capsule]:
+def _of_mjcf(mujoco: ModuleType, model: Any, without: Collection[str]) -> Iterator[Capsule]:
     frames = Frames(mujoco, model)
     body = np.array(model.geom_bodyid)
     solid = (np.array(model.geom_contype) | np.array(model.geom_conaffinity)) != 0
@@ -147,7 +150,8 @@ def _of_mjcf(mujoco: ModuleType, model: Any) -> Iterator[Capsule]:
             continue
         seat = frames.of_geom(geom)
         link = "base" if seat.link == frames.names[0] else seat.link
-        yield _of_geom(mujoco, model, geom, kind, link, seat.pose)
+        if link not in without:
+            yield _of_geom(mujoco, model, geom, kind, link, seat.pose)
 
 
 def _of_geom(mujoco: ModuleType, model: Any, geom: int, kind: str, link: str, pose: Pose) -> Capsule:

@@ -205,6 +205,7 @@ def _robot(raw: dict[str, Any]) -> Robot:
         coupling=_coupling(table.coupling, motors),
         nominal=_nominal(table.nominal),
         base=tree.base,
+        fixed=tree.fixed,
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
     )

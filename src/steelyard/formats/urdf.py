@@ -129,7 +129,7 @@ def _robot(root: Element) -> Robot:
         if loop.other not in names:
             raise RobotError(f"joint '{follower}' <mimic>: {choices('moving joint', loop.other, names)}")
         _refuse_circle(follower, mimics)
-    robot = Robot(name, tree.links, tree.joints, base=tree.base)
+    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed)
     if not mimics:
         return robot
     return replace(

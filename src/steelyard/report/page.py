@@ -45,6 +45,7 @@ def render(
         gains_stated=result.gains is not None and bool(np.isfinite(result.gains.stated).any()),
         payloads=tables.payload_rows(result, links),
         bodies=tables.body_rows(result),
+        price=tables.price_in_words(result),
         parameters=parameters,
         qualities=tables.QUALITIES,
         quality_counts=tables.quality_counts(parameters),

@@ -55,10 +55,17 @@ def render_preview(
     rules: Sequence[MotionRules],
     limits: Sequence[Sequence[Reached]],
     values: Array,
+    relative: Array,
     before: Forecast | None = None,
+    *,
+    warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    taken: Sequence[str] = (),
 ) -> str:
     """The page; `limits` are what each motion reaches, `values` (b,) what σ are compared with.
 
+    `relative` (b,) are σ as shares of them, NaN of zero values; `warnings` stand out below the verdict, `notes`
+    follow; `taken` is said of the limits.
     The same arguments give the same bytes.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -69,10 +76,13 @@ def render_preview(
     return environment.from_string(_text("preview.html")).render(
         title=title,
         verdict=verdict,
+        warnings=warnings,
+        notes=notes,
+        taken=taken,
         motions=every,
         trace=trace_picture(design.trace),
         searches=len(design.trace),
-        parameters=parameter_rows(design.forecast, values, before),
+        parameters=parameter_rows(design.forecast, values, relative, before),
         unseen=design.forecast.unseen,
         never=design.forecast.never,
         known=before is not None,
@@ -151,19 +161,19 @@ def picture(
     )
 
 
-def parameter_rows(forecast: Forecast, values: Array, before: Forecast | None) -> list[Row]:
+def parameter_rows(forecast: Forecast, values: Array, relative: Array, before: Forecast | None) -> list[Row]:
     now = np.full(len(values), np.nan) if before is None else before.std
     rows = []
-    for name, unit, value, std, earlier in zip(
-        forecast.base.names, forecast.base.units, values.tolist(), forecast.std.tolist(), now.tolist(), strict=True
-    ):
-        relative = std / abs(value) if value else np.inf
+    for name, unit, value, std, share, earlier in zip(
+        forecast.base.names, forecast.base.units, values.tolist(), forecast.std.tolist(), relative.tolist(),
+        now.tolist(), strict=True,
+    ):  # fmt: skip
         rows.append(
             Row(
                 name,
                 numerals.given(value),
                 numerals.number(std, 3),
-                numerals.share(relative),
+                numerals.share(share),
                 numerals.number(earlier, 3),
                 numerals.unit(unit),
             )

@@ -232,6 +232,18 @@ def body_rows(result: Identification) -> tuple[BodyRow, ...]:
     return tuple(rows)
 
 
+def price_in_words(result: Identification) -> str:
+    """What a certificate cost: the residual that was minimised, a σ for each joint, and the relative error."""
+    certificate = result.certificate
+    if certificate is None:
+        return ""
+    weighted, plain = f"weighted residual {certificate.price:+.2%}", certificate.price_unweighted
+    if plain is None:
+        return weighted
+    now = result.relative_error.total
+    return f"{weighted}, relative error {numerals.share(now / (1.0 + plain))} → {numerals.share(now)}"
+
+
 def _stated(payload: PayloadBody) -> str:
     """What was known beforehand: `M = 2.805 ± 0.002`, "all ten parameters" or "nothing"."""
     if len(payload.stated) == len(INERTIAL):
