@@ -14,18 +14,19 @@ from steelyard.cli.console import JsonFlag, app, emit, number, people, say
 from steelyard.errors import OutputError, ProjectError, choices
 from steelyard.export.c import c_files
 from steelyard.export.changes import Change
+from steelyard.export.code_text import own_name
 from steelyard.export.export import Export
 from steelyard.export.identified import Identified, identified
 from steelyard.export.latex import latex_table
 from steelyard.export.mjcf import edited_mjcf
 from steelyard.export.new_mjcf import new_mjcf
 from steelyard.export.new_urdf import new_urdf
-from steelyard.export.parts import identifier
 from steelyard.export.python import python_file
 from steelyard.export.urdf import edited_urdf
 from steelyard.formats.robots import builtin_robots
 from steelyard.formats.urdf import root_tag
 from steelyard.payload import UNLOADED
+from steelyard.project import Project
 from steelyard.reopen import Reopened, reopen
 from steelyard.results import check_file, record, result_file, whole_folder, write_files
 
@@ -66,7 +67,8 @@ def export_command(
     place = _place(result, reopened, to, origin, out, name)
     chosen = None if to == "latex" else identified(reopened.model, reopened.result, load, allow_infeasible)
     made = _made(to, reopened, chosen, origin, name, regroupings)
-    made = replace(made, notes=(*made.notes, *_apart_from(made.beside, origin, place)))
+    notes = (*made.notes, *_apart_from(made.beside, origin, place), *_own_robot(reopened, place))
+    made = replace(made, notes=notes)
     written = _write(place, made)
     if as_json:
         emit(_document(made, chosen, origin, written))
@@ -111,16 +113,42 @@ def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: 
         own = f"{origin.stem}-identified{origin.suffix}"
     else:
         endings = {kind: ending for kind, (_, ending) in MODELS.items()} | {"python": ".py", "latex": ".tex"}
-        own = f"{name or identifier(reopened.model.robot.name, 'robot').lower()}{endings[to]}"
+        own = f"{name or own_name(reopened.model.robot.name)}{endings[to]}"
     if out is None:
         place = Path.cwd() / own
         if place.exists():
             raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another place.")
     else:
         place = out / own if to != "c" and out.is_dir() else out
+    _spare(place, result_file(result).resolve().parent, reopened.project)
     if to != "c":
         check_file(place)
     return place
+
+
+def _spare(place: Path, run: Path, project: Project) -> None:
+    """What the result consists of is never written over: its folder, its project file and its logs."""
+    where = place.resolve()
+    if where == run or run in where.parents or where in run.parents:
+        raise OutputError(
+            f"'{place}' is part of the result in '{run}', which an export must leave as it is. Name another place with "
+            "--out."
+        )
+    inputs = [project.path, *(project.path.parent / one.log for one in project.spec.run)]
+    if where in [path.resolve() for path in inputs]:
+        raise OutputError(f"'{place}' is what the result was made from. Name another place with --out.")
+
+
+def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
+    """A warning where the new file takes the place of the robot file of the result."""
+    robot = reopened.project.spec.robot
+    own = reopened.project.path.parent / robot
+    if robot in builtin_robots() or place.resolve() != own.resolve():
+        return ()
+    return (
+        f"'{place.name}' is the robot file of this result, which belongs to the old one: no command reads it any more "
+        "until you identify again or put the old file back.",
+    )
 
 
 def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tuple[str, ...]:
@@ -144,8 +172,8 @@ def _made(
     if to == "python":
         return python_file(chosen, name)
     if origin is None:
-        return (new_urdf if to == "urdf" else new_mjcf)(chosen.model, chosen.bearing)
-    return (edited_urdf if to == "urdf" else edited_mjcf)(chosen.model, chosen.bearing, origin)
+        return (new_urdf if to == "urdf" else new_mjcf)(chosen.model, chosen.bearing, chosen.load)
+    return (edited_urdf if to == "urdf" else edited_mjcf)(chosen.model, chosen.bearing, origin, chosen.load)
 
 
 def _write(place: Path, made: Export) -> tuple[Path, ...]:

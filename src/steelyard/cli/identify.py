@@ -228,10 +228,9 @@ def _body_table(bodies: Sequence[BodyRow]) -> Table:
 
 
 def _certified(certificate: Certificate, result: Identification) -> str:
-    count = sum(x >= 0.0 for x in certificate.smallest.values())
     return (
-        f"Certified: {count} of {len(certificate.smallest)} bodies can exist (no eigenvalue of the pseudo-inertia P is "
-        f"negative); {in_words(certificate.status)}.\n"
+        f"Certified: {certificate.existing} of {len(certificate.smallest)} bodies can exist (no eigenvalue of the "
+        f"pseudo-inertia P is {certificate.below}); {in_words(certificate.status)}.\n"
         f"Price: {price_in_words(result)}; {certificate.moved(len(result.base))}."
     )
 
