@@ -34,6 +34,7 @@ from steelyard.export.c import FLAGS, TOLERANCE, c_files, compiled_parity
 from steelyard.export.export import Export
 from steelyard.export.identified import Identified, identified
 from steelyard.export.latex import HEADS, escaped, latex_table
+from steelyard.export.new_urdf import new_urdf
 from steelyard.export.parity import Parity, random_states
 from steelyard.export.parts import parts
 from steelyard.export.python import imported_parity, python_file
@@ -354,6 +355,12 @@ def test_a_payload_becomes_part_of_its_link(tmp_path: Path) -> None:
         taus[load] = module.inverse_dynamics(q, v, a)
         assert apart(taus[load], model.torque(q, v, a, theta, load=load)) < TOLERANCE
     assert apart(taus["box"], taus["none"]) > 0.01
+    for load, told in (("none", True), ("box", False)):
+        bodies = theta.copy()
+        bodies[model.inertial_index] = body
+        chosen = Identified(model, bodies, "drawn", load)
+        left_out = new_urdf(model, chosen.bearing, chosen.load).left_out
+        assert any("The payload box" in one for one in left_out) == told
     with pytest.raises(ModelError, match="Valid: none, box"):
         parts(model, theta, "crate")
 
@@ -409,6 +416,52 @@ def test_an_impossible_result_becomes_the_nearest_possible_and_the_price_is_told
     assert apart(model.torque(*states, chosen.theta), wanted) > 1e-6
 
 
+def test_cancelled_parameters_stay_zero_and_do_not_take_the_value_of_the_file() -> None:
+    model, result = fitted(1e-3)
+    at = result.base.names.index("joint2.Fc")
+    value, (robust, classical) = result.value.copy(), (result.covariance.copy(), result.covariance_classical.copy())
+    value[at] = 0.0
+    for covariance in (robust, classical):
+        covariance[at] = covariance[:, at] = np.nan
+    cancelled = replace(result, value=value, covariance=robust, covariance_classical=classical, standard=None)
+    chosen = identified(model, cancelled)
+    assert chosen.physical
+    assert "cancelled ones counted as zero" in chosen.rule
+    assert chosen.theta[model.layout.index("joint2.Fc")] == pytest.approx(0.0, abs=1e-6)
+    assert chosen.torque_change < 1e-6
+
+
+def test_a_set_that_is_another_robot_is_refused() -> None:
+    model, result = fitted(0.3)
+    value = result.value.copy()
+    value[result.base.names.index("joint2.Fv")] = -1e3
+    impossible = replace(result, value=value, standard=None)
+    with pytest.raises(ModelError, match=r"changes torques by .*σ away.*not the robot that was measured"):
+        identified(model, impossible)
+    assert not identified(model, impossible, allow_infeasible=True).physical
+    vague = replace(impossible, covariance=1e12 * result.covariance)  # few σ away, and still another robot
+    with pytest.raises(ModelError, match=r"changes torques by"):
+        identified(model, vague)
+    own = identified(model, result).theta.copy()
+    own[model.inertial_index[0]] *= 1e9
+    with pytest.raises(ModelError, match=r"has link1 of .* kg"):
+        identified(model, replace(result, standard=own, standard_rule="drawn"))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-6])
+def test_whether_a_body_can_exist_does_not_depend_on_its_size(size: float) -> None:
+    """A body of a tenth of a millimetre is held to the same part of itself as one of a metre."""
+    model = model_of(arm(2))
+    theta = np.abs(truth_of(model))
+    plate, bad = (inertial_vector(1.0, np.zeros(3), np.diag([0.2, 0.2, z])) for z in (0.4, 0.4004))
+    theta[model.inertial_index] = size * plate
+    assert Identified(model, theta, "drawn").physical
+    theta[model.inertial_index[1]] = size * 1e-3 * bad
+    chosen = Identified(model, theta, "drawn")
+    assert not chosen.physical
+    assert "Not physical (link2)" in chosen.certificate
+
+
 def test_a_result_of_another_model_is_refused() -> None:
     _, result = fitted(0.3)
     with pytest.raises(ModelError, match="other columns"):
@@ -442,6 +495,9 @@ def test_latex_holds_every_value_to_the_digits_its_deviation_allows() -> None:
     (longer,) = latex_table(result, model.robot, regroupings=True).files.values()
     assert longer.decode().startswith(text)
     assert longer.decode().count("\\toprule") == 2
+    base = replace(result.base, map=result.base.map * (1.0 + 1e-15))  # a share of one but for rounding
+    (rounded,) = latex_table(replace(result, base=base), model.robot, regroupings=True).files.values()
+    assert rounded == longer
 
 
 def test_latex_of_many_parameters_stands_in_two_columns() -> None:
@@ -600,17 +656,40 @@ def test_export_of_a_table_robot_makes_a_new_file_and_edits_it_the_next_time(
         (("--to", "c", "--name", "my arm"), "no name for code"),
         (("--to", "urdf", "--source", "pendulum.toml"), "pendulum.toml"),
         (("--to", "python", "--out", "nowhere/there/x.py"), "no folder"),
+        (("--to", "python", "--out", "project-run/result.json"), "is part of the result"),
+        (("--to", "urdf", "--out", "project-run"), "is part of the result"),
+        (("--to", "c", "--out", "project-run"), "is part of the result"),
+        (("--to", "c", "--out", "."), "is part of the result"),
+        (("--to", "latex", "--out", "log.csv"), "is what results are made from"),
+        (("--to", "latex", "--out", "project.toml"), "is what results are made from"),
+        (("--to", "python", "--name", "class"), "a word of Python"),
+        (("--to", "python", "--name", "numpy"), "e.g. robot_numpy"),
+        (("--to", "c", "--name", "math"), "header of C"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(
     options: tuple[str, ...], said: str, steelyard: Run, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(workplace)
-    before = sorted(workplace.rglob("*"))
+    before = {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()}
     told = steelyard("export", "project-run", *options)
     assert told.code == 2
-    assert said in told.err
-    assert sorted(workplace.rglob("*")) == before
+    assert said in " ".join(told.err.split())
+    assert {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()} == before
+
+
+def test_the_robot_file_of_the_result_is_replaced_with_a_warning(steelyard: Run, workplace: Path) -> None:
+    own = workplace / "own.urdf"
+    assert steelyard("export", workplace / "project-run", "--to", "urdf", "--out", own).code == 0
+    (workplace / "own.toml").write_text(PROJECT.replace("pendulum.toml", "own.urdf"), "utf-8")
+    assert steelyard("identify", workplace / "own.toml", "--out", workplace / "own").code == 0
+    warning = "is the robot file of this result"
+    assert warning not in steelyard("export", workplace / "own", "--to", "urdf").err
+    told = steelyard("export", workplace / "own", "--to", "urdf", "--out", own, "--json")
+    assert told.code == 0, told.err
+    assert warning in told.document["notes"][-1]
+    # what the warning says comes true
+    assert "has changed since the fit" in " ".join(steelyard("export", workplace / "own", "--to", "urdf").err.split())
 
 
 def test_meshes_that_stand_beside_the_source_are_told_where_the_file_goes_elsewhere(

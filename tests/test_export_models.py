@@ -712,6 +712,74 @@ def test_mjcf_holds_the_model_whatever_the_compiler_would_do(tmp_path: Path, fus
     assert (("flange", "mass") in changed) == (share == 1.0)  # a lump keeps its inertia where it can
 
 
+BESIDE = {
+    "actuator": ("</mujoco>", '<actuator><motor name="m" joint="k" gear="50" armature="0.2"/></actuator></mujoco>'),
+    "class": (
+        "<worldbody>",
+        '<default><default class="geared"><motor armature="0.2"/></default></default>'
+        '<actuator><motor joint="j"/><motor name="m" class="geared" joint="k"/></actuator><worldbody>',
+    ),
+    "gravcomp": ('name="b"', 'name="b" gravcomp="1"'),
+    "fluid": ("<worldbody>", '<option density="1000" viscosity="0.1"/><worldbody>'),
+    "stiffness": ('<joint name="k"', '<joint name="k" stiffness="5" springref="20"'),
+}
+NAMED = {"actuator": "armature of m", "class": "armature of m", "gravcomp": "gravcomp of b",
+         "fluid": "density of <option>, viscosity of <option>", "stiffness": "Stiffness of k"}  # fmt: skip
+TWO_LINKS = """<mujoco><worldbody><body name="a"><joint name="j" axis="1 0 0"/><geom size="0.1"/>
+<body name="b" pos="1 0 0"><joint name="k" axis="0 1 0"/><geom size="0.1 0.2 0.3" type="box"/></body></body></worldbody>
+</mujoco>"""
+
+
+def inverse_error(text: str, model: Model, theta: Array) -> float:
+    """Largest relative difference of a file's torques in MuJoCo (mj_inverse) and those of a model without friction."""
+    import mujoco
+
+    oracle = mujoco.MjModel.from_xml_string(text)
+    data, states = mujoco.MjData(oracle), random_states(model, 6)
+    oracle.dof_damping[:] = oracle.dof_frictionloss[:] = 0.0
+    got = np.empty_like(states.q)
+    for s in range(got.shape[1]):
+        data.qpos[:], data.qvel[:], data.qacc[:] = states.q[:, s], states.v[:, s], states.a[:, s]
+        mujoco.mj_inverse(oracle, data)
+        got[:, s] = data.qfrc_inverse + data.qfrc_constraint
+    frictionless = np.where([c.symbol in ("Fv", "Fc", "off") for c in model.layout.columns], 0.0, theta)
+    return relative(got, model.torque(*states, frictionless))
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_what_mujoco_would_add_to_the_torques_is_set_to_zero_and_told(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    if kind in ("actuator", "class") and int(mujoco.__version__.split(".")[0]) < 4:
+        pytest.skip("Actuators have an armature since MuJoCo 4.")
+    path = write(tmp_path, "two.xml", TWO_LINKS.replace(*BESIDE[kind]))
+    model = model_of(path)
+    theta = drawn(model)
+    export = edited_mjcf(model, theta, path)
+    assert inverse_error(content(export).decode(), model, theta) < 1e-9
+    assert any(NAMED[kind] in note for note in export.notes)
+    # kept in the file, MuJoCo itself finds it
+    monkeypatch.setattr("steelyard.export.mjcf.silenced", lambda *_, **__: ([], ()))
+    monkeypatch.setattr("steelyard.export.mjcf._Elements.spring_edits", lambda *_: [])
+    with pytest.raises(OutputError, match="mj_inverse"):
+        edited_mjcf(model, theta, path)
+
+
+def test_a_tendon_that_the_model_has_no_term_for_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    text = TWO_LINKS.replace('<body name="a">', '<site name="w" pos="0 0 1"/><body name="a"><site name="t"/>').replace(
+        "</mujoco>",
+        '<tendon><spatial name="rope" stiffness="3" springlength="0.1"><site site="w"/><site site="t"/></spatial>'
+        "</tendon></mujoco>",
+    )
+    path = write(tmp_path, "rope.xml", text)
+    with pytest.raises(OutputError, match=r"Tendon 'rope'.*term 'springs'"):
+        edited_mjcf(model_of(path), drawn(model_of(path)), path)
+    model = model_of(path, (*TERMS, Springs()))
+    assert edited_mjcf(model, drawn(model), path).parity is not None
+
+
 def test_mjcf_without_harm_keeps_every_other_byte(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     text = """<mujoco>
@@ -863,8 +931,9 @@ def test_loops_that_a_format_does_not_know_are_refused() -> None:
     theta = drawn(Model(robot))
     with pytest.raises(OutputError, match=r"URDF describes trees.*tip"):
         new_urdf(Model(robot), theta)
-    with pytest.raises(OutputError, match=r"'tip'.*no equal in MuJoCo"):
+    with pytest.raises(OutputError, match=r"'tip'.*no equal in MuJoCo") as refused:
         new_mjcf(Model(robot), theta)
+    assert "Python" not in str(refused.value)  # which refuses loops too
 
 
 def test_a_joint_that_follows_another_is_written_in_both_formats(tmp_path: Path) -> None:

@@ -26,9 +26,8 @@ from steelyard.export.urdf import edited_urdf
 from steelyard.formats.robots import builtin_robots
 from steelyard.formats.urdf import root_tag
 from steelyard.payload import UNLOADED
-from steelyard.project import Project
 from steelyard.reopen import Reopened, reopen
-from steelyard.results import check_file, record, result_file, whole_folder, write_files
+from steelyard.results import check_file, read_document, record, result_file, whole_folder, write_files
 
 SCHEMA = "steelyard.export/1"
 # Formats that edit a robot file, with the root of such a file and how a new one is called; then those that do not.
@@ -120,23 +119,23 @@ def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: 
             raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another place.")
     else:
         place = out / own if to != "c" and out.is_dir() else out
-    _spare(place, result_file(result).resolve().parent, reopened.project)
+    _spare(place, result, reopened.project.path.parent)
     if to != "c":
         check_file(place)
     return place
 
 
-def _spare(place: Path, run: Path, project: Project) -> None:
-    """What the result consists of is never written over: its folder, its project file and its logs."""
-    where = place.resolve()
+def _spare(place: Path, result: Path, folder: Path) -> None:
+    """What a result consists of is never written over: its own folder, its logs, and project files (TOML)."""
+    where, run = place.resolve(), result_file(result).resolve().parent
     if where == run or run in where.parents or where in run.parents:
         raise OutputError(
             f"'{place}' is part of the result in '{run}', which an export must leave as it is. Name another place with "
             "--out."
         )
-    inputs = [project.path, *(project.path.parent / one.log for one in project.spec.run)]
-    if where in [path.resolve() for path in inputs]:
-        raise OutputError(f"'{place}' is what the result was made from. Name another place with --out.")
+    logs = [(folder / one["log"]).resolve() for one in read_document(result)["project"]["run"]]
+    if where in logs or (where.suffix == ".toml" and where.exists()):
+        raise OutputError(f"'{place}' is what results are made from. Name another place with --out.")
 
 
 def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:

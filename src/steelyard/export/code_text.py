@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -13,15 +15,33 @@ from steelyard.export.parts import Parts, identifier
 from steelyard.payload import UNLOADED
 
 WIDTH = 112
+# Headers of C; a file of that name could be taken for one of them.
+HEADERS = (
+    "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math", "setjmp",
+    "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
+    "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype",
+)  # fmt: skip
+RESERVED = frozenset((*HEADERS, "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names))
 
 
 def code_name(identified: Identified, name: str | None) -> str:
     """The name that files and functions begin with: the robot's, or the one asked for."""
     if name is None:
-        return identifier(identified.model.robot.name, "robot").lower()
+        return own_name(identified.model.robot.name)
+    if name in RESERVED:
+        raise ModelError(
+            f"'{name}' is a word of Python, a module or a header of C, which a file of that name would hide. Use "
+            f"another, e.g. {own_name(name)}."
+        )
     if identifier(name, "robot") != name:
         raise ModelError(f"'{name}' is no name for code. Use letters, digits and _, e.g. {identifier(name, 'robot')}.")
     return name
+
+
+def own_name(robot: str) -> str:
+    """The name that files of a robot get unless another is asked for."""
+    plain = identifier(robot, "robot").lower()
+    return f"robot_{plain}" if plain in RESERVED else plain
 
 
 def told(identified: Identified, left_out: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from steelyard.errors import ModelError
 from steelyard.export.friction import Curves, FrictionLine, curves, line
 from steelyard.model import Model
 from steelyard.parameters import Array, Column
+from steelyard.payload import UNLOADED
 from steelyard.robot import Drive
 from steelyard.terms import LOAD, PAST, AsymmetricCoulomb, Coulomb, Coupling
 from steelyard.terms.term import linear_unit
@@ -64,11 +65,19 @@ class Drives:
         return Drive(own.get(ARMATURE), own.get(DAMPING, before.viscous), own.get(FRICTION, before.coulomb))
 
 
-def drives(model: Model, theta: Array, kinds: tuple[str, ...], form: str, springs: Collection[str] = ()) -> Drives:
+def drives(
+    model: Model,
+    theta: Array,
+    kinds: tuple[str, ...],
+    form: str,
+    springs: Collection[str] = (),
+    load: str = UNLOADED,
+) -> Drives:
     """The values of theta (C,) that a file of `form` holds, of `kinds` armature, damping and friction, and `springs`.
 
     A format that knows armatures gets one for every joint, zero where the model has no rotors: the inertia that the
-    file gave them is then part of the identified links. Every kind of file holds damping and friction.
+    file gave them is then part of the identified links. Every kind of file holds damping and friction. `load` names
+    the payload that theta has in its links already.
     """
     if negative := negative_drive(model.layout, theta):
         raise ModelError(
@@ -97,8 +106,8 @@ def drives(model: Model, theta: Array, kinds: tuple[str, ...], form: str, spring
         if (one.damping, one.friction) != _plain(values[one.joint]):
             values[one.joint] |= {DAMPING: one.damping, FRICTION: one.friction}
     sentences += _lost(model, found, lines)
-    if model.payloads:
-        names = ", ".join(payload.name for payload in model.payloads)
+    if apart := [payload.name for payload in model.payloads if payload.name != load]:
+        names = ", ".join(apart)
         sentences.append(f"The payload {names}: no part of the robot. One that --load names is part of its link.")
     return Drives(values, stiffness, tuple(sentences), lines)
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from steelyard.consistency import judge, link_columns, pseudo_inertia
+from steelyard.consistency import held_columns, link_columns, negative_drive, pseudo_inertia
 from steelyard.errors import ModelError, choices
+from steelyard.export.inertial import can_exist
 from steelyard.export.parity import random_states
-from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, nearest_feasible, scatter
+from steelyard.feasibility import NOISE_SIGMA, nearest_feasible, scatter
 from steelyard.identification import Identification
 from steelyard.model import Model
 from steelyard.parameters import Array
@@ -19,6 +21,11 @@ from steelyard.terms import TIME
 
 # Below this the torques of two standard sets are the same but for rounding.
 SAME_TORQUE = 1e-9
+# A physical set that changes torques by more than this part of them is another robot, no reading of the result; beyond
+# so many σ a tenth of that is.
+OTHER_ROBOT, FAR_SIGMA = 0.3, 100.0
+# A body of more than this many times the mass of the whole robot in the file, or of so many kg, was not identified.
+HEAVY, HEAVIEST = 1e3, 1e6
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,8 @@ class Identified:
         least = f"smallest eigenvalue of a pseudo-inertia {self.smallest[name]:.3g} ({name})"
         if self.physical:
             return f"Certified: every body can exist, friction and rotor inertias are not negative; {least}."
-        wrong = [link.name for link in judge(self.model.layout, self.theta, CERTIFIED).links if not link.passes]
-        negative = [name for name, _ in judge(self.model.layout, self.theta).negative]
-        return f"Not physical ({', '.join(wrong + negative)}): it predicts torque, and must not be simulated; {least}."
+        wrong = ", ".join(_unphysical(self.model, self.theta))
+        return f"Not physical ({wrong}): it predicts torque, and must not be simulated; {least}."
 
     @property
     def cost(self) -> str:
@@ -79,7 +85,16 @@ class Identified:
 
 def is_physical(model: Model, theta: Array) -> bool:
     """Every link and payload can exist, and no rotor inertia or friction is negative."""
-    return judge(model.layout, theta, CERTIFIED).consistent
+    return not _unphysical(model, theta)
+
+
+def _unphysical(model: Model, theta: Array) -> list[str]:
+    """Bodies that cannot exist, and drives below zero, by name; rounding is measured by the size of each body."""
+    layout = model.layout
+    theta = np.where(held_columns(layout), layout.known, theta)
+    bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
+    wrong = [name for name, vector in bodies.items() if not can_exist(name, vector)]
+    return [*wrong, *(name for name, _ in negative_drive(layout, theta))]
 
 
 def identified(
@@ -104,19 +119,70 @@ def identified(
     if own is not None and (allow_infeasible or is_physical(model, own)):
         change = _torque_change(model, own, result.theta, load)
         rule = f"the result's own: {result.standard_rule}"
-        return Identified(model, own, rule, load, result.estimator, 0.0, change)
+        chosen = Identified(model, own, rule, load, result.estimator, 0.0, change)
+        return chosen if allow_infeasible else _sane(chosen)
     if allow_infeasible:
         unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
         if unknown:
             raise ModelError(f"These base parameters have no value: {', '.join(unknown)}. Leave allow_infeasible out.")
         rule = "the base values on their own columns, zero elsewhere"
         return Identified(model, result.theta, rule, load, result.estimator)
-    found = nearest_feasible(result.base, result.value, scatter(result.std, result.covariance_classical))
+    found = nearest_feasible(result.base, result.value, _spread(result))
     prior = "smallest" if result.base.layout.nominal is None else "nearest to the nominal values"
     values = "the result's base values" if found.possible else "the possible base values nearest to the result's"
     rule = f"the physical set {prior} with {values}"
-    change = _torque_change(model, found.theta, result.theta, load)
-    return Identified(model, found.theta, rule, load, result.estimator, found.distance_sigma, change)
+    if _cancelled(result).any():
+        rule += " (cancelled ones counted as zero, as firmly as the best known of their unit)"
+    # what has no value is taken from the prior, and is no change
+    reference = result.base.theta(np.where(np.isfinite(result.value), result.value, result.base.map @ found.theta))
+    change = _torque_change(model, found.theta, reference, load)
+    return _sane(Identified(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
+
+
+def _cancelled(result: Identification) -> NDArray[np.bool_]:
+    """Base parameters (b,) that have a value and no error bar."""
+    return np.isfinite(result.value) & ~np.isfinite(np.diagonal(result.covariance_classical))
+
+
+def _spread(result: Identification) -> Array:
+    """Covariance (b, b) of the base values.
+
+    A parameter that the estimator cancelled is zero by decision and has no error bar. It is held there as firmly as the
+    best known one of its unit, without correlation; else the file's value would come back in its place.
+    """
+    spread = scatter(result.std, result.covariance_classical)
+    variance, cancelled = np.diagonal(spread), _cancelled(result)
+    if not cancelled.any():
+        return spread
+    base = result.base
+    units = np.array([base.layout.columns[k].unit for k in base.kept])
+    spread = np.where(cancelled[:, None] | cancelled[None, :], 0.0, spread)
+    for k in np.flatnonzero(cancelled):
+        alike = variance[np.isfinite(variance) & (units == units[k])]
+        best = alike if alike.size else variance[np.isfinite(variance)]
+        spread[k, k] = best.min(initial=np.inf)
+    return spread
+
+
+def _sane(chosen: Identified) -> Identified:
+    """The set, unless it is another robot than the result's: such a file would only mislead."""
+    layout = chosen.model.layout
+    masses = {name: float(chosen.theta[columns[9]]) for name, columns in link_columns(layout).items()}
+    nominal = None if layout.nominal is None else sum(layout.nominal[c[9]] for c in link_columns(layout).values())
+    bound = min(HEAVIEST, HEAVY * nominal) if nominal else HEAVIEST
+    heavy = [f"{name} of {mass:.3g} kg" for name, mass in masses.items() if mass > bound]
+    far = chosen.distance_sigma > FAR_SIGMA
+    why = f"has {', '.join(heavy)}" if heavy else ""
+    if not chosen.torque_change <= (0.1 if far else 1.0) * OTHER_ROBOT:  # NaN too
+        away = f" and its base values lie {chosen.distance_sigma:.3g} σ away" if chosen.distance_sigma else ""
+        why = why or f"changes torques by {100.0 * chosen.torque_change:.3g} %{away}"
+    if why:
+        raise ModelError(
+            f"The set to export ({chosen.rule}) {why}: that is not the robot that was measured. Look at the result "
+            "first (steelyard consistency): a gain, a unit, the kinematics or the excitation is wrong. C and Python "
+            "can be written with the values as identified (--allow-infeasible)."
+        )
+    return chosen
 
 
 def _torque_change(model: Model, theta: Array, own: Array, load: str) -> float:

@@ -136,7 +136,8 @@ def _sums(result: Identification, robot: Robot) -> str:
 
 def _share(x: float) -> str:
     """A coefficient with its sign in front; one is not spelt out."""
-    return ("$-$ " if x < 0.0 else "$+$ ") + ("" if abs(x) == 1.0 else _numeral(f"{abs(x):.6g}") + r"\,")
+    size = f"{abs(x):.6g}"
+    return ("$-$ " if x < 0.0 else "$+$ ") + ("" if size == "1" else _numeral(size) + r"\,")
 
 
 def _read_back(text: str, cells: Sequence[Sequence[str]], result: Identification) -> None:

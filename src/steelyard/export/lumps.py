@@ -19,7 +19,7 @@ from steelyard.body_constraints import Constraints
 from steelyard.cones import Scales, blocks_of, minimise
 from steelyard.consistency import ROUNDING, judge_link, robot_bodies
 from steelyard.errors import ModelError
-from steelyard.feasibility import CERTIFIED
+from steelyard.export.inertial import can_exist
 from steelyard.parameters import Array, Layout, inertial_columns, transformed_inertia
 from steelyard.robot import Link, Lump, Robot
 
@@ -70,7 +70,7 @@ def split(link: Link, total: Array) -> dict[str, Array]:
 
     Bodies on fixed joints that have no inertia in the file (frames, flanges) get none and are not listed.
     """
-    if not judge_link(link.name, total, CERTIFIED).passes:
+    if not can_exist(link.name, total):
         raise ModelError(
             f"The parameters of link '{link.name}' describe no body that can exist, and simulators refuse or misuse "
             "such files. Write a consistent set: the estimator 'consistent', or the nearest feasible set (steelyard "

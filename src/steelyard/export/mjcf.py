@@ -16,6 +16,7 @@ import numpy as np
 
 from steelyard.balancers import JointSpring, Spring
 from steelyard.errors import OutputError, RobotError
+from steelyard.export.by_mujoco import checked_by_mujoco, silenced
 from steelyard.export.changes import changes
 from steelyard.export.drives import ARMATURE, DAMPING, FRICTION, Drives, drives, new_values
 from steelyard.export.export import Export
@@ -27,6 +28,7 @@ from steelyard.formats.mjcf import read_mjcf_text
 from steelyard.formats.urdf import root_tag
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
 from steelyard.robot import Drive, Robot
 
 HOLDS = (ARMATURE, DAMPING, FRICTION)
@@ -44,8 +46,11 @@ INERTIAL = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "ful
 MAKERS = ("replicate", "attach", "composite", "flexcomp")
 
 
-def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
-    """The user's MJCF with the links and drives of theta (C,), read back and compared before it is returned."""
+def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) -> Export:
+    """The user's MJCF with the links and drives of theta (C,), read back and compared before it is returned.
+
+    `load` names the payload that theta has in its links already.
+    """
     content = source_bytes(source)
     if root_tag(content, str(source)) != "mujoco":
         raise OutputError(
@@ -54,7 +59,7 @@ def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
         )
     text = _flat(XmlText.of(content, str(source)), source, (source,))
     file = read_mjcf_text(text.content.decode(), source, fused=False)
-    held = drives(model, theta, HOLDS, "MJCF", springs=file.nominal)
+    held = drives(model, theta, HOLDS, "MJCF", springs=file.nominal, load=load)
     matched = match(model, theta, file, held)
     edits = _compiler_edits(text)
     elements = _Elements(text, file, source)
@@ -66,10 +71,19 @@ def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
         edits += text.attributes(elements.joints[before.name], values) if values else []
     for spring in file.springs:
         edits += elements.spring_edits(spring, held)
+    quiet, told = silenced(text, source, elements.bodies, damped=any(DAMPING in own for own in held.values.values()))
+    slack = [spring.name.removesuffix("_spring") for spring in file.springs if _stiffness(spring, held) is None]
+    if slack:
+        told += (
+            f"Stiffness of {', '.join(slack)} set to zero: the model has no term for it, so that its identified values "
+            "have it in them. Identify with the term 'springs' to keep it.",
+        )
+    edits += quiet
     written = text.edited(edits)
     read_back = compiled_back(written.content.decode(), source)
     _refuse_switched_off(matched.file, read_back, source)
     parity = matched.compared(read_back, source.name)
+    checked_by_mujoco(written.content.decode(), source, matched)
     apart = read_mjcf_text(written.content.decode(), source, fused=False)
     left_out = (*held.left_out, *_gravity_told(model.robot, file))
     return Export(
@@ -79,7 +93,7 @@ def edited_mjcf(model: Model, theta: Array, source: Path) -> Export:
         changes(file, apart),
         parity,
         held.lines,
-        (*held.notes, *told_of_lumps(file, bodies)),
+        (*held.notes, *told, *told_of_lumps(file, bodies)),
         _beside(text.root),
     )
 
@@ -179,15 +193,23 @@ class _Elements:
         return self.text.inserted(body, [tag("inertial", values)])
 
     def spring_edits(self, spring: Spring, held: Drives) -> list[Edit]:
-        """The stiffness of a joint, or of a tendon, that is a spring."""
+        """The stiffness of a joint, or of a tendon, that is a spring; zero where the model has no term for it."""
         of_joint = isinstance(spring, JointSpring)
-        value = held.springs.get(f"{spring.name}.{'K' if of_joint else 'Kr'}")
-        if value is None:
-            return []
+        value = _stiffness(spring, held)
+        if value is None and not of_joint:
+            raise OutputError(
+                f"Tendon '{spring.name}' is a spring that the model has no term for: its pull is in the identified "
+                "links already. Identify with the term 'springs', or remove the tendon from the file."
+            )
         tendons = [child for section in self.text.root.findall("tendon") for child in section.children]
         named = {element.attributes.get("name") or f"tendon{k}": element for k, element in enumerate(tendons)}
         element = self.joints[spring.joint] if of_joint else named[spring.name]
-        return self.text.attributes(element, {"stiffness": number(value)})
+        return self.text.attributes(element, {"stiffness": number(value or 0.0)})
+
+
+def _stiffness(spring: Spring, held: Drives) -> float | None:
+    """What was identified of a spring of the file."""
+    return held.springs.get(f"{spring.name}.{'K' if isinstance(spring, JointSpring) else 'Kr'}")
 
 
 def _own_joints(body: Element) -> list[Element]:

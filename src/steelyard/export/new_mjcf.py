@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.errors import OutputError
+from steelyard.export.by_mujoco import checked_by_mujoco
 from steelyard.export.drives import drives
 from steelyard.export.export import Export
 from steelyard.export.inertial import inertial, numbers
@@ -25,6 +26,7 @@ from steelyard.export.xml_text import opening, tag
 from steelyard.loops import FRAME, POINT, FrameLoop, JointLoop, Loop
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
 from steelyard.pose import Pose
 from steelyard.robot import BASE, Joint, Robot
 
@@ -35,15 +37,19 @@ COMPILER = '<compiler angle="radian" inertiafromgeom="false" balanceinertia="fal
 DEGREES = 5  # coefficients of a <joint> equality
 
 
-def new_mjcf(model: Model, theta: Array) -> Export:
-    """An MJCF with the kinematics of the model's robot and the values of theta (C,), read back and compared."""
-    held = drives(model, theta, HOLDS, "MJCF")
+def new_mjcf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
+    """An MJCF with the kinematics of the model's robot and the values of theta (C,), read back and compared.
+
+    `load` names the payload that theta has in its links already.
+    """
+    held = drives(model, theta, HOLDS, "MJCF", load=load)
     frames = on_axes(model.robot)
     matched = match(model, theta, frames, held)
     robot = matched.file
     text = "\n".join(_Writer(robot).lines())
     path = Path(f"{file_stem(robot)}.xml")
     parity = matched.compared(compiled_back(text, path), path.name)
+    checked_by_mujoco(text, path, matched)
     fast = [joint.name for joint in robot.axes if np.isfinite(joint.limits.velocity)]
     told = (f"The velocity limits of {', '.join(fast)}: MJCF has no place for them.",) if fast else ()
     return Export(
@@ -119,7 +125,8 @@ class _Writer:
         if kind is None or isinstance(loop, JointLoop):
             raise OutputError(
                 f"Loop '{loop.name}' of '{self.robot.name}' has no equal in MuJoCo, which closes loops at a point "
-                "(x y z), as a whole (all six) or between two joints. Write C or Python, or cut it at a ball joint."
+                "(x y z), as a whole (all six) or between two joints. Cut the loop at a ball joint "
+                "and identify again."
             )
         names = [f"{loop.name}.{end}" for end in ("A", "B")]
         for name, end in zip(names, loop.ends, strict=True):

@@ -20,6 +20,7 @@ from steelyard.formats.urdf import read_urdf
 from steelyard.loops import JointLoop
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
 from steelyard.pose import Pose
 from steelyard.robot import BASE, Joint, Limits, Robot
 
@@ -27,9 +28,12 @@ from steelyard.robot import BASE, Joint, Limits, Robot
 UNLIMITED = 1e9
 
 
-def new_urdf(model: Model, theta: Array) -> Export:
-    """A URDF with the kinematics of the model's robot and the values of theta (C,), read back and compared."""
-    held = drives(model, theta, HOLDS, "URDF")
+def new_urdf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
+    """A URDF with the kinematics of the model's robot and the values of theta (C,), read back and compared.
+
+    `load` names the payload that theta has in its links already.
+    """
+    held = drives(model, theta, HOLDS, "URDF", load=load)
     frames = on_axes(model.robot)
     matched = match(model, theta, frames, held)
     robot = matched.file

@@ -21,13 +21,17 @@ from steelyard.export.xml_text import Edit, Element, XmlText, source_bytes, tag
 from steelyard.formats.urdf import read_urdf, root_tag
 from steelyard.model import Model
 from steelyard.parameters import Array
+from steelyard.payload import UNLOADED
 from steelyard.robot import Drive
 
 HOLDS = (DAMPING, FRICTION)
 
 
-def edited_urdf(model: Model, theta: Array, source: Path) -> Export:
-    """The user's URDF with the links and joint friction of theta (C,), read back and compared before it is returned."""
+def edited_urdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) -> Export:
+    """The user's URDF with the links and joint friction of theta (C,), read back and compared before it is returned.
+
+    `load` names the payload that theta has in its links already.
+    """
     content = source_bytes(source)
     if root_tag(content, str(source)) != "robot":
         raise OutputError(
@@ -35,7 +39,7 @@ def edited_urdf(model: Model, theta: Array, source: Path) -> Export:
             "the values are to go into, or leave out the source to have a new file."
         )
     file = read_urdf(content, str(source))
-    held = drives(model, theta, HOLDS, "URDF")
+    held = drives(model, theta, HOLDS, "URDF", load=load)
     matched = match(model, theta, file, held)
     text = XmlText.of(content, str(source))
     links = {element.attributes["name"].strip(): element for element in text.root.findall("link")}

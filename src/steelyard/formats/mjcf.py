@@ -40,13 +40,7 @@ def read_mjcf_text(text: str, path: Path, *, fused: bool = True) -> Robot:
     With `fused` false, bodies that <compiler fusestatic> would merge into others are read as bodies of their own.
     """
 
-    def compile_text(mujoco: ModuleType) -> Any:
-        spec = mujoco.MjSpec.from_string(text)
-        spec.modelfiledir = str(path.parent.resolve())
-        spec.compiler.fusestatic = fused and spec.compiler.fusestatic
-        return spec.compile()
-
-    return _read(*_compiled(compile_text, path), path)
+    return _read(*compiled_text(text, path, fused=fused), path)
 
 
 def _read(mujoco: ModuleType, model: Any, path: Path) -> Robot:
@@ -59,6 +53,18 @@ def _read(mujoco: ModuleType, model: Any, path: Path) -> Robot:
 def compiled(path: Path) -> tuple[ModuleType, Any]:
     """MuJoCo, and its model of a file."""
     return _compiled(lambda mujoco: mujoco.MjModel.from_xml_path(str(path)), path)
+
+
+def compiled_text(text: str, path: Path, *, fused: bool = True) -> tuple[ModuleType, Any]:
+    """The same of a text, see `read_mjcf_text`."""
+
+    def compile_text(mujoco: ModuleType) -> Any:
+        spec = mujoco.MjSpec.from_string(text)
+        spec.modelfiledir = str(path.parent.resolve())
+        spec.compiler.fusestatic = fused and spec.compiler.fusestatic
+        return spec.compile()
+
+    return _compiled(compile_text, path)
 
 
 def _compiled(make: Callable[[ModuleType], Any], path: Path) -> tuple[ModuleType, Any]:
