@@ -557,6 +557,12 @@ def test_cvxpy_agrees(seed: int) -> None:
     assert min(found.smallest.values()) >= -1e-9
 
 
+def test_a_panic_of_the_solver_is_an_error_with_a_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.body_constraints.LARGEST", np.inf)  # as where absurd numbers come another way
+    with pytest.raises(EstimationError, match="The solver broke down"):
+        nearest_feasible(one_link(), np.full(3, 0.1), constraints=Constraints(margin=1e200))
+
+
 def test_every_status_of_the_solver_has_words() -> None:
     solver: Any = clarabel
     statuses = [name for name in dir(solver.SolverStatus) if not name.startswith("_")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +18,15 @@ from conftest import Run
 from simulated import PENDULUM, arm, log_of, model_of, samples_of, silent, truth_of
 from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.body_constraints import Constraints
+from steelyard.cones import Answer
 from steelyard.consistency import judge, link_columns, pseudo_inertia
 from steelyard.errors import EstimationError, SteelyardError
-from steelyard.estimators import WLS, Consistent, ConsistentGains, Estimate, Gains, named_estimator
+from steelyard.estimators import WLS, Consistent, ConsistentGains, Estimate, Gains, consistent_gains, named_estimator
 from steelyard.estimators.estimator import options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.pulls import REGULARISERS
 from steelyard.excitation import random_fourier
-from steelyard.feasibility import nearest_feasible, own_or_nearest
+from steelyard.feasibility import nearest_feasible, own_or_nearest, scatter
 from steelyard.formats.robots import read_robot
 from steelyard.identify import identify
 from steelyard.information import Information, stacked
@@ -301,6 +303,34 @@ def test_a_certified_set_is_what_its_result_stands_for(noisy: Case) -> None:
     assert own_or_nearest(noisy.base, own.value, None, spread).status != "Own"
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Constraints(masses={"link2": (0.0, 0.0)}),
+        Constraints(
+            boxes={"link2": ([0.1] * 3, [0.2] * 3)}, ellipsoids={"link2": ([-1.0] * 3, [0.1] * 3)}
+        ),
+    ],
+)  # fmt: skip
+def test_a_body_that_must_vanish_leaves_the_others_near_the_file(limits: Constraints, noisy: Case) -> None:
+    """Nothing has room inside such constraints: what is only least far in σ has masses of any size."""
+    free = WLS().estimate(noisy.base, noisy.information)
+    found = nearest_feasible(noisy.base, free.value, free.covariance_classical, constraints=limits)
+    assert not found.possible
+    masses = {name: found.theta[columns[9]] for name, columns in link_columns(noisy.model.layout).items()}
+    assert masses["link2"] == pytest.approx(0.0, abs=1e-6)
+    assert max(masses.values()) < 100.0
+    assert [finding.code for finding in found.findings] == ["base-values-impossible"]
+
+
+def test_a_search_that_comes_no_nearer_is_told(noisy: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.feasibility._searched", lambda asked, *_: Answer(asked.reference - 1e6, "Solved", 0))
+    value = -(noisy.base.map @ noisy.truth)
+    found = nearest_feasible(noisy.base, value, np.ones(len(noisy.base)))
+    assert found.violation <= 1e-8
+    assert [finding.code for finding in found.findings] == ["base-values-impossible", "feasibility-inaccurate"]
+
+
 # --- What may not change the answer -----------------------------------------------------------------------------------
 
 
@@ -517,6 +547,25 @@ def test_gains_and_bodies_together() -> None:
     assert 2.0 < joint < apart
 
 
+@pytest.mark.parametrize(("moves", "codes"), [(1e-6, set[str]()), (0.5, {"gains-not-settled"})])
+def test_gains_that_move_by_less_than_their_error_have_settled(
+    moves: float, codes: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that swings by a part of every gain never ends; whether that matters is for σ to say."""
+    robot, rng, runs = arm(2), np.random.default_rng(8), []
+    model = Model(robot, (), payloads=[Payload("load", known=dict(zip(INERTIAL, map(float, BODY), strict=True)))])
+    for load in ("none", "load"):
+        states = random_state(rng, robot, 200)
+        effort = model.torque(*states, np.append(truth_of(Model(robot, ())), BODY), load=load)
+        effort = effort + 0.1 * effort.std(axis=1, keepdims=True) * rng.standard_normal(effort.shape)
+        runs.append(Samples.from_arrays(load, robot.joint_names, 100.0, *states, effort, load=load))
+    swing = cycle([1.0 + moves, 1.0])
+    plain = consistent_gains._gains
+    monkeypatch.setattr(consistent_gains, "_gains", lambda *args: next(swing) * plain(*args))
+    found = identify(Problem(model, runs, motor_rows=True), ConsistentGains())
+    assert {finding.code for finding in found.findings} & {"gains-not-settled"} == codes
+
+
 # --- Options, files, the command --------------------------------------------------------------------------------------
 
 
@@ -534,6 +583,14 @@ def test_gains_and_bodies_together() -> None:
         ({"constraints": {"ellipsoids": {"link1": [0.0, 0.0, 0.0]}}}, "half-axes"),
         ({"constraints": {"hulls": {"link1": [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]}}}, "volume"),
         ({"constraints": {"masses": {"link1": [3.0, 2.0]}}}, "lower ≤ upper"),
+        ({"constraints": {"masses": {"link1": 3.0}}}, "Mass bounds of 'link1'"),
+        ({"constraints": {"masses": {"link1": ["a", 2.0]}}}, "Mass bounds of 'link1'"),
+        ({"constraints": {"masses": {"link1": [1e300, 1e305]}}}, "Mass bounds of 'link1'"),
+        ({"constraints": {"boxes": {"link1": 3.0}}}, "The box of 'link1'"),
+        ({"constraints": {"boxes": {"link1": [[0.0, 0.0], [1.0, 1.0, 1.0]]}}}, "The box of 'link1'"),
+        ({"constraints": {"hulls": {"link1": 3.0}}}, "The hull of 'link1'"),
+        ({"constraints": {"hulls": {"link1": [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]}}}, "The hull of 'link1'"),
+        ({"constraints": {"margin": 1e200}}, "margin"),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -657,9 +714,79 @@ def test_rotors_that_want_to_be_negative_are_dear_and_named(tmp_path: Path) -> N
     dear = next(finding for finding in result.findings if finding.code == "consistency-is-dear")
     assert f"{certificate.price:+.2%}, unweighted {certificate.price_unweighted:+.2%}" in dear.message
     assert "joint torque sensors" in (dear.fix or "")
+    # far more than noise, in the σ of the command `consistency` too, which judges the values without constraints
+    boundary = next(finding for finding in result.findings if finding.code == "on-the-boundary")
+    judged = nearest_feasible(plain.base, plain.value, scatter(plain.std, plain.covariance_classical))
+    assert certificate.moved_robust is not None
+    assert 3.0 < judged.distance_sigma <= certificate.moved_robust * (1.0 + 1e-6)
+    assert boundary.severity == judged.findings[0].severity == "warning"
+    assert f"with robust σ {certificate.moved_robust:.3g}" in boundary.message
     loose = identify(problem, Consistent(constraints=Constraints(nonnegative=("Fv", "Fc"))))
     assert "consistency-is-dear" not in {finding.code for finding in loose.findings}
     data = document(result)
     del data["certificate"]["price_unweighted"]  # as results were written before it
     (tmp_path / "result.json").write_text(text(data), "utf-8")
     assert price_in_words(read_result(tmp_path)) == f"weighted residual {certificate.price:+.2%}"
+
+
+def test_a_price_without_noise_is_told_in_parts_of_what_efforts_are_worth() -> None:
+    """A rotor that is negative by a hair: a residual of next to nothing, against nothing."""
+    model = model_of(arm(3))
+    theta = truth_of(model).copy()
+    theta[model.layout.index("joint3.Ia")] = -1e-5
+    states = random_state(np.random.default_rng(2), model.robot, 300)
+    run = Samples.from_arrays("run", model.robot.joint_names, 100.0, *states, model.torque(*states, theta))
+    problem = Problem(model, [run])
+    result = identify(problem, Consistent())
+    assert result.certificate is not None
+    assert 1e-8 < result.relative_error.total < 1e-4
+    assert 0.0 < result.certificate.price < 0.03
+    before = result.certificate.error_before(result.relative_error.total)
+    assert before == pytest.approx(identify(problem, WLS()).relative_error.total, abs=1e-9)
+
+
+def test_a_tolerance_counts_in_the_certificate(noisy: Case) -> None:
+    result = Consistent(constraints=Constraints(tolerance=0.1)).estimate(noisy.base, noisy.information)
+    certificate = result.certificate
+    assert certificate is not None
+    assert -0.1 <= min(certificate.smallest.values()) < 0.0
+    assert certificate.holds
+    assert certificate.existing == len(certificate.smallest)
+    assert "0.1" in certificate.below
+    assert set(certificate.smallest) <= set(certificate.boundary)
+    # well inside what the tolerance allows is not on the boundary
+    inside = Consistent(constraints=Constraints(tolerance=1.0)).estimate(noisy.base, noisy.information).certificate
+    assert inside is not None
+    assert min(inside.smallest.values()) < 0.0
+    assert not inside.boundary
+
+
+@pytest.mark.parametrize("regulariser", REGULARISERS)
+def test_advice_knows_what_was_done(noisy: Case, regulariser: Any) -> None:
+    def fix(estimator: Consistent) -> str:
+        findings = estimator.estimate(noisy.base, noisy.information).findings
+        return " ".join(finding.fix or "" for finding in findings if finding.code == "on-the-boundary")
+
+    assert "unconstrained" in fix(Consistent())
+    assert "a weight with the regulariser entropic" in fix(Consistent())
+    pulled = fix(Consistent(weight=1e-3, regulariser=regulariser))
+    assert "unconstrained" not in pulled
+    assert "a weight with" not in pulled
+    assert regulariser not in pulled
+    assert (regulariser != "euclidean") or "map" in pulled
+
+
+def test_masses_that_run_away_are_named() -> None:
+    """A light first link: noise makes the nearest robot that can exist a heavy one."""
+    rng = np.random.default_rng(132)
+    case = case_of(random_tree(rng, 4, chain=True), rng, 0.3)
+    masses = {name: float(columns[9]) for name, columns in link_columns(case.model.layout).items()}
+    found = Consistent().estimate(case.base, case.information)
+    theta = standard_of(found)
+    far = {n for n, k in masses.items() if not 0.2 <= theta[int(k)] / case.truth[int(k)] <= 5.0}
+    assert far
+    told = next(finding for finding in found.findings if finding.code == "mass-far-off")
+    assert {name for name in masses if f"{name} " in told.message} == far
+    bounds = {name: (0.0, 2.0 * float(case.truth[int(k)])) for name, k in masses.items()}
+    bounded = Consistent(constraints=Constraints(masses=bounds), weight=1.0).estimate(case.base, case.information)
+    assert "mass-far-off" not in {finding.code for finding in bounded.findings}

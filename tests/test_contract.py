@@ -139,7 +139,9 @@ def test_recovers_the_truth_without_noise(estimator: Estimator, kind: str, filte
     if result.gains is not None:
         np.testing.assert_allclose(result.gains.value, GAINS[: len(result.gains.joints)], rtol=1e-8)
     assert result.relative_error.total < 1e-10
-    assert codes([finding for finding in result.findings if finding.severity != "info"]) <= {"tls-scaling"}
+    # base values do not tell all masses: some of the standard set may be far from the file's
+    harmless = {"tls-scaling", "mass-far-off"}
+    assert codes([finding for finding in result.findings if finding.severity != "info"]) <= harmless
 
 
 def unbiased(estimator: Estimator) -> None:

@@ -16,6 +16,8 @@ Vector = Sequence[float] | Array
 Bounds = tuple[float | None, float | None]
 Box = tuple[Vector, Vector]
 Ellipsoid = tuple[Vector, Vector | Sequence[Vector]]
+# No body is so heavy or so large [SI]; the solver loses its way on larger numbers.
+LARGEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,14 @@ class Constraints:
 
     def __post_init__(self) -> None:
         for what, value in (("margin", self.margin), ("tolerance", self.tolerance)):
-            if not (np.isfinite(value) and value >= 0.0):
-                raise ModelError(f"The {what} must be a number ≥ 0, not {value!r}.")
-        if self.total_mass is not None and not 0.0 < self.total_mass < np.inf:
-            raise ModelError(f"The total mass must be a positive number [kg], not {self.total_mass!r}.")
+            if not 0.0 <= value <= LARGEST:
+                raise ModelError(f"The {what} must be a number between 0 and {LARGEST:g}, not {value!r}.")
+        if self.total_mass is not None and not 0.0 < self.total_mass <= LARGEST:
+            raise ModelError(f"The total mass must be positive and at most {LARGEST:g} kg, not {self.total_mass!r}.")
         for link, bounds in self.masses.items():
-            low, high = mass_bounds(bounds)
-            if not 0.0 <= low <= high:
-                raise ModelError(f"Mass bounds of '{link}' must satisfy 0 ≤ lower ≤ upper [kg], not {low:g}, {high:g}.")
+            mass_bounds(link, bounds)
         for link, box in self.boxes.items():
-            low, high = (np.asarray(corner, float) for corner in box)
-            if low.shape != (3,) or high.shape != (3,) or not np.all(low <= high):
-                raise ModelError(
-                    f"The box of '{link}' needs two corners of three numbers [m], lower ≤ upper, not {box}."
-                )
+            box_corners(link, box)
         for link, ellipsoid in self.ellipsoids.items():
             ellipsoid_axes(link, ellipsoid)
         for link, points in self.hulls.items():
@@ -71,10 +67,36 @@ class Constraints:
 PHYSICAL = Constraints()
 
 
-def mass_bounds(bounds: Bounds) -> tuple[float, float]:
+def mass_bounds(link: str, bounds: Bounds) -> tuple[float, float]:
     """m⁻ and m⁺ [kg]; None is no bound."""
-    low, high = bounds
-    return 0.0 if low is None else low, np.inf if high is None else high
+    try:
+        low, high = bounds
+        low, high = 0.0 if low is None else float(low), np.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    if not (0.0 <= low <= min(high, LARGEST) and _sizes(high)):
+        raise ModelError(
+            f"Mass bounds of '{link}' must be two numbers, 0 ≤ lower ≤ upper ≤ {LARGEST:g} [kg], not {bounds}."
+        )
+    return low, high
+
+
+def box_corners(link: str, box: Box) -> tuple[Array, Array]:
+    """c⁻ (3,) and c⁺ (3,) [m]; infinite ones are no bound."""
+    try:
+        low, high = (np.asarray(corner, float) for corner in box)
+    except (TypeError, ValueError):
+        low, high = np.empty(0), np.empty(0)
+    if low.shape != (3,) or high.shape != (3,) or not (np.all(low <= high) and _sizes(low, high)):
+        raise ModelError(
+            f"The box of '{link}' needs two corners of three numbers [m], lower ≤ upper, up to {LARGEST:g}, not {box}."
+        )
+    return low, high
+
+
+def _sizes(*values: float | Array) -> bool:
+    """Whether all numbers that are finite are believable; an infinite one is no bound."""
+    return all(np.all((np.abs(x) <= LARGEST) | np.isinf(x)) for x in values)
 
 
 def ellipsoid_axes(link: str, ellipsoid: Ellipsoid) -> tuple[Array, Array]:
@@ -85,7 +107,7 @@ def ellipsoid_axes(link: str, ellipsoid: Ellipsoid) -> tuple[Array, Array]:
         centre, axes = np.empty(0), np.empty(0)
     axes = np.diag(axes) if axes.shape == (3,) else axes
     shaped = centre.shape == (3,) and axes.shape == (3, 3)
-    if not shaped or not np.isfinite([*centre, *axes.ravel()]).all() or np.linalg.matrix_rank(axes) < 3:
+    if not shaped or not np.all(np.abs([*centre, *axes.ravel()]) <= LARGEST) or np.linalg.matrix_rank(axes) < 3:
         raise ModelError(
             f"The ellipsoid of '{link}' needs a centre of three numbers [m] and three half-axes > 0 [m], or a 3×3 "
             f"matrix with these as columns, not {ellipsoid}."
@@ -96,10 +118,11 @@ def ellipsoid_axes(link: str, ellipsoid: Ellipsoid) -> tuple[Array, Array]:
 def hull_faces(link: str, points: Sequence[Vector] | Array) -> tuple[Array, Array]:
     """Faces n (f, 3), d (f,) of the convex hull of points (k, 3) [m]: n·c + d ≤ 0 inside, ‖n‖ = 1."""
     try:
-        faces = np.unique(np.round(ConvexHull(np.asarray(points, float)).equations, 12), axis=0)
-        if faces.shape[1] != 4:
+        corners = np.asarray(points, float)
+        if corners.ndim != 2 or corners.shape[1] != 3 or not np.all(np.abs(corners) <= LARGEST):
             raise ValueError
-    except (ValueError, QhullError):
+        faces = np.unique(np.round(ConvexHull(corners).equations, 12), axis=0)
+    except (TypeError, ValueError, QhullError):
         raise ModelError(
             f"The hull of '{link}' needs four points or more that span a volume, three numbers each [m]."
         ) from None

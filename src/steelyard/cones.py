@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steelyard.base_parameters import BaseParameters
-from steelyard.body_constraints import Constraints, ellipsoid_axes, hull_faces, mass_bounds
+from steelyard.body_constraints import Constraints, box_corners, ellipsoid_axes, hull_faces, mass_bounds
 from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
-from steelyard.errors import ModelError, choices
+from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.parameters import Array, Layout
 
 _solver: Any = clarabel  # compiled, without types
@@ -126,12 +126,12 @@ def _bounds_block(
     unit = np.eye(len(layout))
     rows: list[tuple[Array, float]] = []
     for name, bounds in constraints.masses.items():
-        low, high = mass_bounds(bounds)
+        low, high = mass_bounds(name, bounds)
         mass, size = unit[links[name][9]], scales.links[name][0]
         rows += [(sign * mass / size, -sign * x / size) for sign, x in ((1.0, low), (-1.0, high)) if np.isfinite(x)]
-    for name, corners in constraints.boxes.items():
+    for name, box in constraints.boxes.items():
         mass, size = unit[links[name][9]], scales.links[name][0] * scales.links[name][1]
-        for column, *pair in zip(links[name][6:9], *corners, strict=True):
+        for column, *pair in zip(links[name][6:9], *box_corners(name, box), strict=True):
             both = zip((1.0, -1.0), pair, strict=True)
             rows += [(sign * (unit[column] - x * mass) / size, 0.0) for sign, x in both if np.isfinite(x)]
     for name, points in constraints.hulls.items():
@@ -217,6 +217,7 @@ class Answer(NamedTuple):
 _WORDS = {
     "Own": "the result's own set",
     "Closed form": "solved in closed form",
+    "Far": "no set near to the prior was found",
     "Solved": "solved",
     "AlmostSolved": "solved to reduced accuracy",
     "PrimalInfeasible": "nothing satisfies the constraints",
@@ -364,10 +365,15 @@ def _solved(
     tolerance: float = 1e-9,
 ) -> Answer:
     """min ½ xᵀ S x + cᵀx with A x + b in the cones, θ = start + span x[:F]. Clarabel: −A x + s = b, s in the cones."""
-    solver = _solver.DefaultSolver(
-        sparse.csc_matrix(sparse.triu(square)), linear, sparse.csc_matrix(-rows), right, cones, _settings(tolerance)
-    )
-    solution = solver.solve()
+    upper, signed = sparse.csc_matrix(sparse.triu(square)), sparse.csc_matrix(-rows)
+    try:
+        solution = _solver.DefaultSolver(upper, linear, signed, right, cones, _settings(tolerance)).solve()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # no Exception: the solver's own, without a name to import
+            raise
+        raise EstimationError(
+            f"The solver broke down ({error}): some numbers are absurd. Check the constraints, the prior and the units."
+        ) from None
     x = np.array(solution.x)[: span.shape[1]]
     theta = start + span @ x if np.all(np.isfinite(x)) else start
     return Answer(theta, str(solution.status), int(solution.iterations))
@@ -380,10 +386,8 @@ def _offset(block: Block, start: Array, inside: float) -> Array:
 def _cone(block: Block) -> Any:
     if block.cone == "psd":
         return _solver.PSDTriangleConeT(4)
-    kinds = {
-        "zero": _solver.ZeroConeT, "nonnegative": _solver.NonnegativeConeT, "ball": _solver.SecondOrderConeT
-    }  # fmt: skip
-    return kinds[block.cone](len(block.matrix))
+    kinds = {"zero": _solver.ZeroConeT, "ball": _solver.SecondOrderConeT}
+    return kinds.get(block.cone, _solver.NonnegativeConeT)(len(block.matrix))
 
 
 def _settings(tolerance: float) -> Any:

@@ -62,6 +62,8 @@ SAME = 1e-9
 OWN = "Own"
 GOOD = ("Solved", "AlmostSolved", "Closed form", OWN)
 IMPOSSIBLE = "PrimalInfeasible"
+# Of impossible base values: the least distance was found, and no set near to the prior.
+FAR = "Far"
 
 
 @dataclass(frozen=True)
@@ -379,9 +381,14 @@ def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> 
     matrix, offset = asked.far
     radius = (1.0 + SLACK) * distance + 1e-6
     ball = Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
-    second = _searched(asked, [*blocks, ball], start, np.asarray, INSIDE)
-    nearer = clipped(second.theta, blocks, FLOOR, held)
-    good = violation(nearer, blocks) <= CERTIFIED and asked.distance(nearer) <= 1.01 * radius
-    good = good and asked.from_prior(nearer) <= asked.from_prior(theta)  # the first answer is physical too
-    iterations = spent + first.iterations + second.iterations
-    return distance, Answer(nearer if good else theta, second.status if good else first.status, iterations)
+    iterations, nearest = spent + first.iterations, Answer(theta, FAR, 0)
+    for inside in (INSIDE, 0.0):  # a body may be a point or a rod, or have no mass: no room inside
+        second = _searched(asked, [*blocks, ball], start, np.asarray, inside)
+        iterations += second.iterations
+        nearer = second._replace(theta=clipped(second.theta, blocks, FLOOR, held))
+        good = violation(nearer.theta, blocks) <= CERTIFIED and asked.distance(nearer.theta) <= 1.01 * radius
+        if good and asked.from_prior(nearer.theta) <= asked.from_prior(nearest.theta):
+            nearest = nearer
+        if nearest.status in GOOD:
+            break
+    return distance, nearest._replace(iterations=iterations)

@@ -97,7 +97,7 @@ class Consistent:
         weight, findings = self._weight(information, base, weights, in_base)
         leaning = free or regularised(information, base, in_base, weight, weights)
         answer = self._pulled(base, data, pulled, weight, thin, scales)
-        found = certified(base, data, answer, leaning, weight, self.constraints, scales, information)
+        found = certified(base, data, answer, leaning, weight, self.constraints, scales, information, self.regulariser)
         return found.with_findings((*findings, *pulled.findings))
 
     def _weight(

@@ -11,7 +11,7 @@ from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import PHYSICAL, Constraints
 from steelyard.estimators.consistent import Choice, Consistent
 from steelyard.estimators.drive_gains import DriveEquations, GainSolution
-from steelyard.estimators.estimator import Estimate, in_torques
+from steelyard.estimators.estimator import Estimate, GainEstimate, in_torques
 from steelyard.estimators.gain_estimate import gain_estimate, scaled_blocks
 from steelyard.estimators.gain_solvers import linear_covariance, separable
 from steelyard.estimators.least_squares import joint_deviations
@@ -24,6 +24,8 @@ from steelyard.prior import Widths
 
 # Steps end when no gain moves by more than this share of itself.
 TOLERANCE, MOST_STEPS = 1e-7, 20
+# What still moves at the end matters above this part of a gain's σ.
+SETTLED = 0.01
 
 
 @final
@@ -73,11 +75,22 @@ class ConsistentGains:
         factors = free.gains.factor.copy()
         factors[motors] = at.factor
         found = replace(found, gains=replace(free.gains, factor=factors))
-        if np.all(moves <= TOLERANCE):
+        parts = moves * at.factor / _deviations(free.gains)[motors]
+        if np.all((moves <= TOLERANCE) | (parts <= SETTLED)):
             return found
-        message = f"the gains still move by {moves.max():.1g} of themselves after {MOST_STEPS} steps"
+        message = (
+            f"the gains still move by {moves.max():.1g} of themselves, {np.nanmax(parts):.1g} σ, "
+            f"after {MOST_STEPS} steps"
+        )
         advice = "compare with the estimator gains; carry a heavier payload, or state more of it"
         return found.with_findings([Finding("gains-not-settled", "warning", message, fix=advice)])
+
+
+def _deviations(gains: GainEstimate) -> Array:
+    """σ of the gains (n,): robust, classical where there is no robust one."""
+    count = len(gains.factor)
+    robust, classical = (np.sqrt(np.diagonal(c)[:count]) for c in (gains.covariance, gains.covariance_classical))
+    return np.where(np.isfinite(robust) & (robust > 0.0), robust, classical)
 
 
 def _marginal(equations: DriveEquations, at: GainSolution, shares: Array) -> Array:

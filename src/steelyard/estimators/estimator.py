@@ -39,16 +39,22 @@ class GainEstimate:
     hangs: tuple[Hanging, ...] = ()
 
 
+# Efforts are not known better than to this part: growth of a relative error below it is told as a part of it.
+LEAST_ERROR = 1e-3
+
+
 @dataclass(frozen=True)
 class Certificate:
     """Proof that a standard set can exist, and what it cost.
 
-    smallest: body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it can exist.
+    smallest: body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it can exist, and
+    ≥ −tolerance that it can within the `tolerance` [kg·m²] that was asked for.
     boundary: bodies and drive columns that lie on the boundary of what is possible.  moved_sigma: how far the base
     values lie from the unconstrained ones in the metric of the information, in σ; the truth is expected at √b of it.
     price: ‖y − Wθ‖ in units of σ_j, relative to that of unconstrained least squares, minus one; price_unweighted: the
     same in N·m | N, as relative errors are, None where not known.  weight: of the prior.  status and iterations
-    are those of the solver.
+    are those of the solver.  moved_robust: as moved_sigma, with standard deviations by leave-one-block-out, as the
+    command `consistency` has them; None where there are none.
     """
 
     smallest: dict[str, float]
@@ -59,10 +65,28 @@ class Certificate:
     status: str
     iterations: int
     price_unweighted: float | None = None
+    tolerance: float = 0.0
+    moved_robust: float | None = None
+
+    @property
+    def existing(self) -> int:
+        """How many bodies can exist, within the tolerance."""
+        return sum(x >= -self.tolerance for x in self.smallest.values())
 
     @property
     def holds(self) -> bool:
-        return all(x >= 0.0 for x in self.smallest.values())
+        return self.existing == len(self.smallest)
+
+    @property
+    def below(self) -> str:
+        """What no eigenvalue of a body that can exist is, in words."""
+        return f"below −{self.tolerance:g}, the tolerance" if self.tolerance else "negative"
+
+    def error_before(self, error: float) -> float:
+        """The relative error without constraints, from that with them and `price_unweighted`."""
+        price = self.price_unweighted or 0.0
+        before = error / (1.0 + price)
+        return before if before >= LEAST_ERROR else max(error - price * LEAST_ERROR, 0.0)
 
     @property
     def paid(self) -> str:
@@ -72,9 +96,10 @@ class Certificate:
 
     def moved(self, count: int) -> str:
         """How far `count` base values moved, in words, beside how far noise moves least squares from the truth: √b."""
+        robust = "" if self.moved_robust is None else f"; with robust σ {self.moved_robust:.3g}"
         return (
-            f"{self.moved_sigma:.3g} σ from unconstrained least squares over all {count} base parameters together "
-            f"(noise alone: about √{count} = {np.sqrt(count):.2g})"
+            f"{self.moved_sigma:.3g} classical σ from unconstrained least squares over all {count} base parameters "
+            f"together (white noise alone: about √{count} = {np.sqrt(count):.2g}{robust})"
         )
 
 

@@ -16,9 +16,9 @@ from steelyard.body_constraints import Constraints
 from steelyard.cones import Answer, Block, Entropy, Scales, clipped, in_words, least_squares, minimise, violation
 from steelyard.consistency import held_columns, judge_stated, link_columns, pseudo_inertia
 from steelyard.errors import EstimationError
-from steelyard.estimators.estimator import Certificate, Estimate
+from steelyard.estimators.estimator import LEAST_ERROR, Certificate, Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE
-from steelyard.feasibility import CERTIFIED, GOOD, INSIDE, cones_of
+from steelyard.feasibility import CERTIFIED, GOOD, INSIDE, NOISE_SIGMA, cones_of, scatter
 from steelyard.findings import Finding
 from steelyard.information import Information, triangular
 from steelyard.parameters import Array
@@ -32,6 +32,8 @@ ON_BOUNDARY = 1e-6
 ROUNDING = 1e-6
 # A residual that grows by more than this says that something in the model is wrong.
 DEAR = 0.03
+# A mass that is so many times the robot file's, or so small a part of it, is named.
+FAR_OFF = 5.0
 # A rotor inertia that data wants negative.
 ROTORS = (
     "rotor inertias stand at zero: where efforts come from joint torque sensors no rotor is felt, so leave the term "
@@ -157,10 +159,11 @@ def certified(
     constraints: Constraints,
     scales: Scales,
     information: Information,
+    regulariser: str = "",
 ) -> Estimate:
     """The estimate of a standard set, checked by numpy alone; its error bars are those of the unconstrained one.
 
-    The `information` behind the data tells its price in N·m | N too.
+    The `information` behind the data tells its price in N·m | N too; `regulariser` is that of the prior, if any.
     """
     blocks = cones_of(base.layout, constraints, scales)
     theta = answer.theta
@@ -180,12 +183,14 @@ def certified(
         boundary=tuple(_boundary(base, theta, scales, constraints)),
         moved_sigma=data.moved(value),
         # data without noise leaves nothing to compare with
-        price=(data.residual(value) - data.least) / max(data.least, ROUNDING * data.effort, 1e-300),
+        price=(data.residual(value) - data.least) / max(data.least, LEAST_ERROR * data.effort, 1e-300),
         weight=weight,
         status=answer.status,
         iterations=answer.iterations,
         # with gains to find, the same efforts are other torques
         price_unweighted=_price_unweighted(base, information, value, data.value) if free.gains is None else None,
+        tolerance=constraints.tolerance,
+        moved_robust=None if weight else _moved_robust(data, free, value),
     )
     unsure = ~np.isfinite(free.value) | (np.any(data.shares != np.eye(len(base)), axis=1) & (weight == 0.0))
     covariance, classical = (_without(c, unsure) for c in (free.covariance, free.covariance_classical))
@@ -200,7 +205,8 @@ def certified(
         certificate=certificate,
         findings=(
             *(finding for finding in free.findings if finding.code != "not-excited"),
-            *_findings(base, certificate, unsure),
+            *_findings(base, certificate, unsure, regulariser),
+            *_far_off(base, theta),
             *judge_stated(base.layout, constraints.tolerance).findings,
         ),
     )
@@ -209,7 +215,27 @@ def certified(
 def _price_unweighted(base: BaseParameters, information: Information, value: Array, least: Array) -> float:
     """How much the relative error grows from one set of base values to another."""
     after, before = (score(information, base.theta(x), "").total for x in (value, least))
-    return (after - before) / max(before, ROUNDING)
+    return (after - before) / max(before, LEAST_ERROR)
+
+
+def _moved_robust(data: Data, free: Estimate, value: Array) -> float | None:
+    """How far base values are from those of `free` in its robust standard deviations, with classical correlations.
+
+    None where they do not move but for rounding: without noise there is no σ.
+    """
+    if data.moved(value) <= ROUNDING * data.effort:
+        return None
+    std = np.sqrt(np.diagonal(free.covariance_classical))
+    known = np.isfinite(data.value) & np.isfinite(std) & (std > 0.0)
+    own = np.ix_(known, known)
+    spread = scatter(np.sqrt(np.diagonal(free.covariance)[known]), free.covariance_classical[own])
+    size = np.sqrt(np.diagonal(spread))
+    try:
+        factor = np.linalg.cholesky(spread / np.outer(size, size))
+    except np.linalg.LinAlgError:
+        return None
+    move = (data.shares @ value - data.value)[known] / size
+    return float(np.linalg.norm(solve_triangular(factor, move, lower=True)))
 
 
 def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
@@ -225,7 +251,8 @@ def _boundary(base: BaseParameters, theta: Array, scales: Scales, constraints: C
     for name, columns in link_columns(base.layout).items():
         mass, length = scales.links[name]
         size = np.sqrt(mass) * np.array([length, length, length, 1.0])
-        scaled = pseudo_inertia(theta[columns]) / np.outer(size, size)
+        body = pseudo_inertia(theta[columns]) + constraints.tolerance * np.diag([1.0, 1.0, 1.0, 0.0])
+        scaled = body / np.outer(size, size)
         if not held[columns].all() and np.linalg.eigvalsh(scaled)[0] < ON_BOUNDARY:
             yield name
     for k, column in enumerate(base.layout.columns):
@@ -237,19 +264,59 @@ def _rotors(certificate: Certificate) -> bool:
     return any(name.endswith(".Ia") for name in certificate.boundary)
 
 
-def _findings(base: BaseParameters, certificate: Certificate, unsure: NDArray[np.bool_]) -> Iterator[Finding]:
+def _far_off(base: BaseParameters, theta: Array) -> Iterator[Finding]:
+    """Links whose mass is far from the robot file's, which motion alone hardly ever shows."""
+    layout, nominal = base.layout, base.layout.nominal
+    far = []
+    for name, columns in link_columns(layout).items():
+        column = layout.columns[columns[9]]
+        filed = 0.0 if nominal is None or column.kind != "link" or column.known else float(nominal[columns[9]])
+        if filed > 0.0 and not filed / FAR_OFF <= theta[columns[9]] <= FAR_OFF * filed:
+            far.append(f"{name} {theta[columns[9]]:.3g} kg ({filed:.3g})")
+    if far:
+        yield Finding(
+            "mass-far-off",
+            "warning",
+            f"masses far from the robot file's, in brackets: {', '.join(far)}. Motion hardly shows a mass, and a "
+            "heavier or lighter body may be the nearest that can exist",
+            fix="torque is predicted as well; before the bodies are used state constraints.masses or total_mass, or a "
+            "weight ('cross-validation') with the regulariser euclidean or pull-back",
+        )
+
+
+# What keeps bodies off the boundary, by the regulariser that was used; none at weight 0. Entropy does it by itself.
+_KEEPING_OFF = {
+    "": "; a weight with the regulariser entropic or pull-back keeps bodies off the boundary",
+    "euclidean": "; the regulariser entropic or pull-back keeps bodies off the boundary",
+    "pull-back": "; a larger weight, or the regulariser entropic, keeps bodies off the boundary",
+}
+
+
+def _boundary_advice(certificate: Certificate, regulariser: str, noise: bool) -> str:
+    cause = "" if noise else "more than noise: look for a missing term, a wrong gain, payload or kinematics; "
+    sigma = "map, with the prior and without constraints" if certificate.weight else "the unconstrained estimate"
+    bodies = any(name in certificate.smallest for name in certificate.boundary)
+    return f"{cause}σ is that of {sigma}" + (_KEEPING_OFF.get(regulariser, "") if bodies else "")
+
+
+def _findings(
+    base: BaseParameters, certificate: Certificate, unsure: NDArray[np.bool_], regulariser: str
+) -> Iterator[Finding]:
     if unsure.any():
         names = ", ".join(compress(base.names, unsure))
         message = f"this motion does not show {names} on their own: the robot file and what is possible decide them"
         fix = "move the joints concerned faster, further and together"
         yield Finding("not-excited", "warning", message, fix=fix)
     if certificate.boundary:
+        # as the command `consistency` judges the unconstrained values, in the kinder of the two σ; a prior moves too
+        moved = 0.0 if certificate.moved_robust is None else min(certificate.moved_robust, certificate.moved_sigma)
+        noise = moved <= NOISE_SIGMA
         yield Finding(
             "on-the-boundary",
-            "info",
+            "info" if noise else "warning",
             f"on the boundary of what is possible: {', '.join(certificate.boundary)}; "
             f"{certificate.moved(len(base))}, {certificate.paid}",
-            fix="σ is that of the unconstrained estimate; entropic or pull-back regularisation keeps off the boundary",
+            fix=_boundary_advice(certificate, regulariser, noise),
         )
     if certificate.price > DEAR and not certificate.weight:
         yield Finding(

@@ -237,11 +237,11 @@ def price_in_words(result: Identification) -> str:
     certificate = result.certificate
     if certificate is None:
         return ""
-    weighted, plain = f"weighted residual {certificate.price:+.2%}", certificate.price_unweighted
-    if plain is None:
+    weighted = f"weighted residual {certificate.price:+.2%}"
+    if certificate.price_unweighted is None:
         return weighted
     now = result.relative_error.total
-    return f"{weighted}, relative error {numerals.share(now / (1.0 + plain))} → {numerals.share(now)}"
+    return f"{weighted}, relative error {numerals.share(certificate.error_before(now))} → {numerals.share(now)}"
 
 
 def _stated(payload: PayloadBody) -> str:
