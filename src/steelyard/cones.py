@@ -163,12 +163,6 @@ def _unstacked(value: Array) -> Array:
     return matrix
 
 
-def smallest_eigenvalues(layout: Layout, theta: Array) -> dict[str, float]:
-    """Body → smallest eigenvalue of its pseudo-inertia [SI], by numpy; ≥ 0 where it can exist."""
-    bodies = link_columns(layout).items()
-    return {name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0]) for name, columns in bodies}
-
-
 def violation(theta: Array, blocks: Sequence[Block]) -> float:
     """How far theta misses the worst of the scaled constraints, by numpy; 0 where it meets all."""
     return max((_lack(block.cone, block.matrix @ theta + block.offset) for block in blocks), default=0.0)

@@ -21,6 +21,7 @@ from scipy.linalg import null_space, solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import PHYSICAL, Constraints
+from steelyard.certificates import CERTIFIED, smallest_eigenvalues, unphysical
 from steelyard.cones import (
     Answer,
     Block,
@@ -31,18 +32,15 @@ from steelyard.cones import (
     in_words,
     least_squares,
     minimise,
-    smallest_eigenvalues,
     violation,
 )
-from steelyard.consistency import ABSURD, held_columns, judge
+from steelyard.consistency import ABSURD, held_columns
 from steelyard.errors import EstimationError
 from steelyard.findings import Finding
 from steelyard.parameters import Array, Layout
 from steelyard.prior import told_widths
 from steelyard.threads import single_threaded
 
-# A standard set counts as feasible when it misses no constraint, scaled to the size of its link, by more than this.
-CERTIFIED = 1e-8
 # What the solver misses by its last digits is brought this far inside.
 FLOOR = 1e-2 * CERTIFIED
 # The solver is asked to stay this far inside where there is room, so that its own error does not matter.
@@ -146,7 +144,7 @@ def own_or_nearest(
 
     Else the nearest that can exist, by `nearest_feasible`.
     """
-    if own is not None and judge(base.layout, own, constraints.tolerance + CERTIFIED).consistent:
+    if own is not None and not unphysical(base.layout, own, constraints.tolerance):
         asked = _Question.of(base, values, covariance, None, None)
         lack = np.abs(base.map @ own - values)[asked.known]
         if np.all(lack <= SAME * np.abs(values[asked.known]).max(initial=0.0)):

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.certificates import CERTIFIED
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
 from steelyard.cones import in_words
 from steelyard.consistency import (
@@ -26,7 +27,7 @@ from steelyard.consistency import (
     robot_bodies,
 )
 from steelyard.errors import RobotError
-from steelyard.feasibility import CERTIFIED, NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
+from steelyard.feasibility import NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification import Identification

@@ -13,12 +13,13 @@ from scipy.linalg import solve_triangular
 
 from steelyard.base_parameters import BaseParameters
 from steelyard.body_constraints import Constraints
+from steelyard.certificates import CERTIFIED, smallest_eigenvalues
 from steelyard.cones import Answer, Block, Entropy, Scales, clipped, in_words, least_squares, minimise, violation
 from steelyard.consistency import held_columns, judge_stated, link_columns, pseudo_inertia
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import LEAST_ERROR, Certificate, Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE
-from steelyard.feasibility import CERTIFIED, GOOD, INSIDE, NOISE_SIGMA, cones_of, scatter
+from steelyard.feasibility import GOOD, INSIDE, NOISE_SIGMA, cones_of, scatter
 from steelyard.findings import Finding
 from steelyard.information import Information, triangular
 from steelyard.parameters import Array
@@ -176,10 +177,7 @@ def certified(
         )
     value = base.map @ theta
     certificate = Certificate(
-        smallest={
-            name: float(np.linalg.eigvalsh(pseudo_inertia(theta[columns]))[0])
-            for name, columns in link_columns(base.layout).items()
-        },
+        smallest=smallest_eigenvalues(base.layout, theta),
         boundary=tuple(_boundary(base, theta, scales, constraints)),
         moved_sigma=data.moved(value),
         # data without noise leaves nothing to compare with

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.consistency import held_columns, link_columns, negative_drive, pseudo_inertia
+from steelyard.certificates import smallest_eigenvalues, unphysical
+from steelyard.consistency import link_columns
 from steelyard.errors import ModelError, choices
-from steelyard.export.inertial import can_exist
 from steelyard.export.parity import random_states
 from steelyard.feasibility import NOISE_SIGMA, nearest_feasible, scatter
 from steelyard.identification import Identification
@@ -52,14 +52,11 @@ class Identified:
     @cached_property
     def smallest(self) -> dict[str, float]:
         """The certificate: smallest eigenvalue of every body's pseudo-inertia [SI], payloads included."""
-        return {
-            name: float(np.linalg.eigvalsh(pseudo_inertia(self.theta[columns]))[0])
-            for name, columns in link_columns(self.model.layout).items()
-        }
+        return smallest_eigenvalues(self.model.layout, self.theta)
 
     @cached_property
     def physical(self) -> bool:
-        return is_physical(self.model, self.theta)
+        return not unphysical(self.model.layout, self.theta)
 
     @property
     def certificate(self) -> str:
@@ -68,7 +65,7 @@ class Identified:
         least = f"smallest eigenvalue of a pseudo-inertia {self.smallest[name]:.3g} ({name})"
         if self.physical:
             return f"Certified: every body can exist, friction and rotor inertias are not negative; {least}."
-        wrong = ", ".join(_unphysical(self.model, self.theta))
+        wrong = ", ".join(unphysical(self.model.layout, self.theta))
         return f"Not physical ({wrong}): it predicts torque, and must not be simulated; {least}."
 
     @property
@@ -81,20 +78,6 @@ class Identified:
             f"Its base values lie {self.distance_sigma:.3g} σ from the result's{beyond}; torques differ by "
             f"{self.torque_change:.2g} (relative, random states)."
         )
-
-
-def is_physical(model: Model, theta: Array) -> bool:
-    """Every link and payload can exist, and no rotor inertia or friction is negative."""
-    return not _unphysical(model, theta)
-
-
-def _unphysical(model: Model, theta: Array) -> list[str]:
-    """Bodies that cannot exist, and drives below zero, by name; rounding is measured by the size of each body."""
-    layout = model.layout
-    theta = np.where(held_columns(layout), layout.known, theta)
-    bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
-    wrong = [name for name, vector in bodies.items() if not can_exist(name, vector)]
-    return [*wrong, *(name for name, _ in negative_drive(layout, theta))]
 
 
 def identified(
@@ -116,7 +99,7 @@ def identified(
     if load not in (UNLOADED, *model.loads):
         raise ModelError(choices("load", load, (UNLOADED, *model.loads)))
     own = result.standard
-    if own is not None and (allow_infeasible or is_physical(model, own)):
+    if own is not None and (allow_infeasible or not unphysical(model.layout, own)):
         change = _torque_change(model, own, result.theta, load)
         rule = f"the result's own: {result.standard_rule}"
         chosen = Identified(model, own, rule, load, result.estimator, 0.0, change)

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steelyard.consistency import centre_of_mass, com_inertia, judge_link, second_moments
-from steelyard.feasibility import CERTIFIED
+from steelyard.consistency import centre_of_mass, com_inertia, second_moments
 from steelyard.parameters import Array, inertia_matrix
 
 # Simulators test A + B ≥ C on principal moments they have rounded: a plate or a rod would fail by its last digit. Its
@@ -21,11 +20,6 @@ class Inertial(NamedTuple):
     mass: float
     com: Array
     inertia: Array
-
-
-def can_exist(name: str, vector: Array) -> bool:
-    """Whether a body (10,) can exist, but for rounding, which is measured by the body's own size."""
-    return judge_link(name, vector, CERTIFIED * float(np.abs(vector[:6]).max())).passes
 
 
 def inertial(vector: Array) -> Inertial:

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from steelyard.body_constraints import Constraints
+from steelyard.certificates import can_exist
 from steelyard.cones import Scales, blocks_of, minimise
 from steelyard.consistency import ROUNDING, judge_link, robot_bodies
 from steelyard.errors import ModelError
-from steelyard.export.inertial import can_exist
 from steelyard.parameters import Array, Layout, inertial_columns, transformed_inertia
 from steelyard.robot import Link, Lump, Robot
 

@@ -23,9 +23,8 @@ from steelyard.export.export import Export
 from steelyard.export.inertial import Inertial, inertial, number, numbers
 from steelyard.export.lumps import new_bodies, told_of_lumps
 from steelyard.export.matching import match
-from steelyard.export.xml_text import Edit, Element, XmlText, source_bytes, tag
+from steelyard.export.xml_text import Edit, Element, XmlText, robot_source, source_bytes, tag
 from steelyard.formats.mjcf import read_mjcf_text
-from steelyard.formats.urdf import root_tag
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.payload import UNLOADED
@@ -51,12 +50,7 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
 
     `load` names the payload that theta has in its links already.
     """
-    content = source_bytes(source)
-    if root_tag(content, str(source)) != "mujoco":
-        raise OutputError(
-            f"'{source}' is no MJCF file: its root is <{root_tag(content, str(source))}>, not <mujoco>. Give the MJCF "
-            "the values are to go into, or leave out the source to have a new file."
-        )
+    content = robot_source(source, "mujoco", "MJCF")
     text = _flat(XmlText.of(content, str(source)), source, (source,))
     file = read_mjcf_text(text.content.decode(), source, fused=False)
     held = drives(model, theta, HOLDS, "MJCF", springs=file.nominal, load=load)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.errors import OutputError
 from steelyard.export.changes import changes
 from steelyard.export.drives import DAMPING, FRICTION, drives, new_values
 from steelyard.export.export import Export
 from steelyard.export.inertial import Inertial, inertial, number, numbers
 from steelyard.export.lumps import new_bodies, told_of_lumps
 from steelyard.export.matching import match
-from steelyard.export.xml_text import Edit, Element, XmlText, source_bytes, tag
-from steelyard.formats.urdf import read_urdf, root_tag
+from steelyard.export.xml_text import Edit, Element, XmlText, robot_source, tag
+from steelyard.formats.urdf import read_urdf
 from steelyard.model import Model
 from steelyard.parameters import Array
 from steelyard.payload import UNLOADED
@@ -32,12 +31,7 @@ def edited_urdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
 
     `load` names the payload that theta has in its links already.
     """
-    content = source_bytes(source)
-    if root_tag(content, str(source)) != "robot":
-        raise OutputError(
-            f"'{source}' is no URDF file: its root is <{root_tag(content, str(source))}>, not <robot>. Give the URDF "
-            "the values are to go into, or leave out the source to have a new file."
-        )
+    content = robot_source(source, "robot", "URDF")
     file = read_urdf(content, str(source))
     held = drives(model, theta, HOLDS, "URDF", load=load)
     matched = match(model, theta, file, held)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from steelyard.errors import RobotError
+from steelyard.errors import OutputError, RobotError
 from steelyard.formats.urdf import root_tag
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -199,6 +199,17 @@ def source_bytes(source: Path) -> bytes:
         return source.read_bytes()
     except OSError as problem:
         raise RobotError(f"Cannot read the robot file '{source}': {problem}.") from problem
+
+
+def robot_source(source: Path, root: str, form: str) -> bytes:
+    """The user's file of `form`, whose root element is <`root`>."""
+    content = source_bytes(source)
+    if (found := root_tag(content, str(source))) != root:
+        raise OutputError(
+            f"'{source}' is no {form} file: its root is <{found}>, not <{root}>. Give the {form} the values are to go "
+            "into, or leave out the source to have a new file."
+        )
+    return content
 
 
 def escaped(value: str) -> str:

@@ -4,18 +4,16 @@ else, not even a program."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from steelyard.course import Curve
 from steelyard.identification import Identification
 from steelyard.online import Change
 from steelyard.parameters import Array
 from steelyard.report import numerals
+from steelyard.report.templates import rendered
 
 WIDTH, HEIGHT = 320, 150
 LEFT, RIGHT, TOP, BOTTOM = 62, 312, 8, 126
@@ -38,16 +36,15 @@ class Panel(NamedTuple):
 
 def render_course(result: Identification, curves: Sequence[Curve], title: str, change: Change | None = None) -> str:
     """The page; the same arguments give the same bytes."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     panels = [panel(curve, None if change is None else change.t) for curve in curves if len(curve.t)]
-    return environment.from_string(_text("convergence.html")).render(
-        title=title,
+    return rendered(
+        "convergence.html",
+        title,
         result=result,
         change="" if change is None else change.verdict,
         panels=panels,
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),
-        style=Markup(_text("style.css")),
     )
 
 
@@ -96,7 +93,3 @@ def _span(y: Array, half: Array) -> tuple[float, float]:
     low, high = float((y - half)[later].min()), float((y + half)[later].max())
     margin = 0.05 * (high - low) or 0.5 * abs(high) or 1.0
     return low - margin, high + margin
-
-
-def _text(name: str) -> str:
-    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -17,6 +15,7 @@ from steelyard.identification import Identification
 from steelyard.prediction import Prediction
 from steelyard.report import numerals, tables
 from steelyard.report.figures import run_figures
+from steelyard.report.templates import file_text, rendered
 
 
 def render(
@@ -29,13 +28,10 @@ def render(
 
     The same arguments give the same bytes: it carries no date and no random identifier.
     """
-    environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"number": numerals.number, "given": numerals.given, "share": numerals.share}
     parameters = tables.parameter_rows(result)
-    return environment.get_template("page.html").render(
-        title=title,
+    return rendered(
+        "page.html",
+        title,
         result=result,
         verdict=spoken(result.verdict),
         scores=tables.error_scores(result),
@@ -54,8 +50,7 @@ def render(
         rows=sum(result.relative_error.rows.values()),
         runs_drawn=[prediction.run for prediction in predictions],
         figures=embedded_json([run_figures(p, result.base.layout) for p in predictions]),
-        style=Markup(_text("style.css")),
-        script=Markup(_text("page.js")),
+        script=Markup(file_text("page.js")),
         plotly=embedded_script(get_plotlyjs()) if predictions else "",
     )
 
@@ -76,7 +71,3 @@ def embedded_json(value: Any) -> Markup:
 def embedded_script(source: str) -> Markup:
     """Program text that may stand inside a script element; `<\\/` is `</` in a JavaScript string or pattern."""
     return Markup(source.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
-
-
-def _text(name: str) -> str:
-    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from steelyard.design import Design
 from steelyard.forecast import Forecast
@@ -17,6 +14,7 @@ from steelyard.motion_rules import MotionRules, holds_always, used
 from steelyard.parameters import Array
 from steelyard.report import numerals
 from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from steelyard.report.templates import rendered
 from steelyard.trajectory import Chain, Trajectory
 
 # Points of a line, and how many times what is reached a limit may be to be in the picture.
@@ -68,13 +66,13 @@ def render_preview(
     follow; `taken` is said of the limits.
     The same arguments give the same bytes.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     every = [
         {"load": load, "duration": f"{motion.duration:.2f}", "joints": joint_pictures(motion, own)}
         for load, motion, own in zip(design.loads, motions, rules, strict=True)
     ]
-    return environment.from_string(_text("preview.html")).render(
-        title=title,
+    return rendered(
+        "preview.html",
+        title,
         verdict=verdict,
         warnings=warnings,
         notes=notes,
@@ -90,7 +88,6 @@ def render_preview(
         history=design.history,
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),
-        style=Markup(_text("style.css")),
     )
 
 
@@ -196,7 +193,3 @@ def _limit_rows(limits: Sequence[Sequence[Reached]]) -> list[tuple[str, ...]]:
         )
         for row in worst
     ]
-
-
-def _text(name: str) -> str:
-    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,29 @@
+"""The pages' templates: each fills the one frame, with the one style, and needs nothing else."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from steelyard.report import numerals
+
+
+def file_text(name: str) -> str:
+    """A file of this room."""
+    return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def rendered(template: str, title: str, **values: Any) -> str:
+    """A page from its template; the same values give the same bytes."""
+    environment = Environment(
+        loader=FunctionLoader(file_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": numerals.number, "given": numerals.given, "share": numerals.share}
+    return environment.get_template(template).render(title=title, style=Markup(file_text("style.css")), **values)
