@@ -232,7 +232,8 @@ def main() -> None:
             people.print(f"{line['robot']}: {rule}")
     people.print(f"{time.perf_counter() - start:.0f} s; {broken} of the bars are missed")
     if asked.json:
-        print(json.dumps(lines, indent=1, default=str))
+        # a number of NumPy stays a number; what is none has no place here
+        print(json.dumps(lines, indent=1, default=float))
     sys.exit(1 if broken else 0)
 
 

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the cases are the tests' own
 
 import numpy as np
+from claims import Claim
 
 from consistent_cases import Judged, Seed, judged, p0, p0_experiment, printed_columns, random_trial, repaired_reference
 from steelyard import WLS, Problem, identify, observe, read_project
@@ -39,15 +39,6 @@ DEARER, UNSEEN = 0.03, 0.05
 WORSE = 0.02
 
 
-class Claim(NamedTuple):
-    """What is claimed, the bar, what was measured, and whether it holds."""
-
-    claim: str
-    bar: str
-    measured: str
-    holds: bool
-
-
 def claims(quick: bool = False) -> Iterator[Claim]:
     """What `evidence/run.py --only consistent` puts into its table."""
     yield from random_robots(20 if quick else 200)
@@ -63,27 +54,29 @@ def random_robots(count: int) -> Iterator[Claim]:
     exact = [judged(random_trial(k, seed=2, noise=0.0)) for k in range(count // 4)]
     worst = max(x.recovered for x in exact)
     of = f"{len(exact)} random robots, no noise"
-    yield Claim(f"{of}: base values off by at most", "< 1e-08", f"{worst:.1e}", worst < 1e-8)
+    yield Claim.of(f"{of}: base values off by at most", "< 1e-08", worst < 1e-8, "{:.1e}", worst)
     yield certified(of, exact)
     noisy = [judged(random_trial(k, seed=1)) for k in range(count)]
     of = f"{count} random robots, 5 % noise"
     yield certified(of, noisy)
     feasible = [x for x in noisy if x.feasible]
     dearer = max((x.dearer for x in feasible), default=0.0)
-    shown = f"{dearer:.1e}; of the others {max(x.dearer for x in noisy):.2%}"
+    others = max(x.dearer for x in noisy)
     claim = f"{of}: residual above that of wls, of the {len(feasible)} where wls is feasible itself"
-    yield Claim(claim, "<= 1 %", shown, bool(feasible) and dearer <= 0.01)
+    holds = bool(feasible) and dearer <= 0.01
+    yield Claim.of(claim, "<= 1 %", holds, "{:.1e}; of the others {:.2%}", dearer, others)
     further = [x.further for x in noisy]
-    shown = f"{max(further):+.1e} (median {np.median(further):+.2%}, best {min(further):+.1%})"
+    shown, figures = "{:+.1e} (median {:+.2%}, best {:+.1%})", (max(further), np.median(further), min(further))
     claim = f"{of}: further from the truth than wls, in the metric of the information, at most"
-    yield Claim(claim, f"<= {ROUNDING:.0e}", shown, max(further) <= ROUNDING)
+    yield Claim.of(claim, f"<= {ROUNDING:.0e}", max(further) <= ROUNDING, shown, *figures)
 
 
 def certified(of: str, several: Sequence[Judged]) -> Claim:
     good = [x for x in several if x.eigenvalue >= 0.0 and x.drive >= 0.0 and x.gap <= 1e-9]
     least = min(x.eigenvalue for x in several)
     claim = f"{of}: sets with all pseudo-inertias ⪰ 0, rotors and friction ≥ 0, and the base values told"
-    return Claim(claim, f"{len(several)}", f"{len(good)} (least eigenvalue {least:.1e})", len(good) == len(several))
+    holds = len(good) == len(several)
+    return Claim.of(claim, f"{len(several)}", holds, "{} (least eigenvalue {:.1e})", len(good), least)
 
 
 # --- P0 ---------------------------------------------------------------------------------------------------------------
@@ -93,14 +86,16 @@ def reference() -> Iterator[Claim]:
     _, base, table = p0()
     verdicts = judge(base.layout, table.ref)
     wrong = [f"link{j}" for j in range(2, 7) if not verdicts[f"link{j}"].passes]
-    shown = f"{', '.join(wrong)} (pseudo-inertia {verdicts['link3'].pseudo_smallest:.4f})"
-    yield Claim("P0, χ_ref as printed: impossible of links 2 to 6", "link3", shown, wrong == ["link3"])
+    claim, shown = "P0, χ_ref as printed: impossible of links 2 to 6", "{} (pseudo-inertia {:.4f})"
+    smallest = verdicts["link3"].pseudo_smallest
+    yield Claim.of(claim, "link3", wrong == ["link3"], shown, ", ".join(wrong), smallest)
     mended = repaired_reference()
     moved = [name for name, *_ in changes()]
-    shown = f"moves {', '.join(x.removeprefix('link3.') for x in moved)} by {mended.prior_distance:.4f} in all [SI]"
+    what = ", ".join(x.removeprefix("link3.") for x in moved)
     good = mended.possible and min(mended.smallest.values()) >= 0.0
     holds = good and all(name.startswith("link3.") for name in moved)
-    yield Claim("P0, χ_ref repaired: the nearest set that can exist", "link 3 alone moves", shown, holds)
+    claim, shown = "P0, χ_ref repaired: the nearest set that can exist", "moves {} by {:.4f} in all [SI]"
+    yield Claim.of(claim, "link 3 alone moves", holds, shown, what, mended.prior_distance)
 
 
 def changes() -> list[tuple[str, float, float]]:
@@ -121,15 +116,15 @@ def experiments(count: int) -> Iterator[Claim]:
     positive, realisable = (np.sum([counts(x) == 5 for x in done], axis=0) for counts in (_positive, _realisable))
     of = f"P0's experiment, {count} seeds"
     sound = sum(_holds(x.result) and x.consistent.realisable == 5 for x in done)
-    yield Claim(f"{of}: all links of `consistent` can exist", f"{count}", f"{sound}", sound == count)
+    yield Claim.of(f"{of}: all links of `consistent` can exist", f"{count}", sound == count, "{}", sound)
     claim = f"{of}: all links of (32) pass P0's test J ⪰ 0, and of (30)"
-    shown = f"{positive[1]}, {positive[0]} (can exist: {realisable[1]}, {realisable[0]})"
     few, most = positive[0] <= count // 4, positive[1] > count // 2
-    yield Claim(claim, "most, few", shown, bool(few and most))
+    figures = (positive[1], positive[0], realisable[1], realisable[0])
+    yield Claim.of(claim, "most, few", few and most, "{}, {} (can exist: {}, {})", *figures)
     for k, name in enumerate(("(30)", "(32)")):
         worst = max(x.consistent.unseen / x.sets[k].unseen - 1.0 for x in done)
         claim = f"{of}: error on unseen motion above that of {name}, at most"
-        yield Claim(claim, f"<= {WORSE:.0%}", f"{worst:+.2%}", worst <= WORSE)
+        yield Claim.of(claim, f"<= {WORSE:.0%}", worst <= WORSE, "{:+.2%}", worst)
 
 
 def _positive(x: Seed) -> Array:
@@ -145,7 +140,7 @@ def _realisable(x: Seed) -> Array:
 
 def recorded() -> Iterator[Claim]:
     if not DATA.is_dir():
-        yield Claim("certified sets of real robots", "-", "skipped: no shared data", True)
+        yield Claim.of("certified sets of real robots", "-", True, "skipped: no shared data")
         return
     for folder in ("real", "accuracy"):
         for name in ("tx40", "ur10e", "panda", "kr300"):
@@ -167,7 +162,8 @@ def recorded() -> Iterator[Claim]:
         assert result.unseen is not None
         error = result.unseen.total
         claim = f"kr300 fitted on A with the CAD prior, {regulariser}, scored on B"
-        yield Claim(claim, f"<= {UNSEEN:.0%}", f"{error:.2%}{_told(result)}", error <= UNSEEN and _holds(result))
+        holds = error <= UNSEEN and _holds(result)
+        yield Claim.of(claim, f"<= {UNSEEN:.0%}", holds, "{:.2%}{}", error, _told(result))
 
 
 def opened(folder: str, name: str) -> Problem:
@@ -186,9 +182,9 @@ def beside_wls(of: str, problem: Problem, estimator: Consistent) -> Claim:
     wls, ours = identify(problem, WLS()), identify(problem, estimator)
     free, bound = wls.relative_error.total, ours.relative_error.total
     dearer = bound / free - 1.0
-    shown = f"{dearer:+.2%} ({free:.2%} → {bound:.2%}){_told(ours)}"
+    claim, shown = f"{of}: certified, error above that of wls", "{:+.2%} ({:.2%} → {:.2%}){}"
     holds = _holds(ours) and dearer <= DEARER
-    return Claim(f"{of}: certified, error above that of wls", f"<= {DEARER:.0%}", shown, holds)
+    return Claim.of(claim, f"<= {DEARER:.0%}", holds, shown, dearer, free, bound, _told(ours))
 
 
 def _holds(result: Identification) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from claims import Claim
 
 from steelyard import WLS, Model, Problem, Samples, base_parameters, identify, observe, read_project, read_robot
 from steelyard.already_known import known
@@ -28,18 +29,16 @@ PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "real"
 RATE_HZ, DURATION_S, NOISE = 50.0, 10.0, 0.5
 RANDOM = 20
 
-Claim = tuple[str, str, str, bool]
-
 
 def claims(quick: bool) -> Iterator[Claim]:
-    """(claim, bar, measured, holds)."""
+    """What `evidence/run.py --only design` puts into its table."""
     yield from tx40_claims(quick)
     yield from come_true(quick)
     for case in CASES:
         if all((PROJECTS / log).is_file() for log in logs(case)):
             yield from what_next(case, quick)
         else:
-            yield f"{case.project}: what next", "-", "skipped: no shared data", True
+            yield Claim.of(f"{case.project}: what next", "-", True, "skipped: no shared data")
     if (PROJECTS / "../../../shared/data/ur10e").is_dir():
         yield from carried_over()
 
@@ -88,34 +87,22 @@ def tx40_claims(quick: bool) -> Iterator[Claim]:
         float(np.max(np.abs(a) / limits.acceleration[:, None])),
         float(np.max(peak_torque(model, best.trajectory, 100 * RATE_HZ) / limits.torque)),
     )
-    yield (
-        "tx40, designed motion: largest share of a limit used, at 100 × finer sampling",
-        "<= 1",
-        f"{used:.4f}",
-        used <= 1.0 and best.holds,
-    )
+    claim = "tx40, designed motion: largest share of a limit used, at 100 × finer sampling"
+    yield Claim.of(claim, "<= 1", used <= 1.0 and best.holds, "{:.4f}", used)
     rng = [np.random.default_rng(seed) for seed in range(RANDOM)]
     told = [forecast(rows(model, planned(model, random_motion(model, limits, r), RATE_HZ)), NOISE) for r in rng]
     gain = float(np.median([one.geometric_mean for one in told])) / best.forecast.geometric_mean
-    yield (
-        f"tx40: mean σ of {len(best.forecast.base)} base parameters below the median of {RANDOM} random motions",
-        ">= 1.5 ×",
-        f"{gain:.2f} ×",
-        gain >= 1.5,
-    )
+    claim = f"tx40: mean σ of {len(best.forecast.base)} base parameters below the median of {RANDOM} random motions"
+    yield Claim.of(claim, ">= 1.5 ×", gain >= 1.5, "{:.2f} ×", gain)
     conditioned = design_excitation(
         model, limits, DURATION_S, ConditionNumber(), noise=NOISE, starts=3 if quick else 8
     ).value
     random = min(one.condition_scaled for one in told)
-    yield (
-        f"tx40: column-scaled condition number, best of {RANDOM} random motions {random:.1f}",
-        "below",
-        f"{conditioned:.1f}",
-        conditioned < random,
-    )
+    claim = f"tx40: column-scaled condition number, best of {RANDOM} random motions {random:.1f}"
+    yield Claim.of(claim, "below", conditioned < random, "{:.1f}", conditioned)
     again = design_excitation(model, limits, DURATION_S, noise=NOISE)
     same = again.trace == best.trace and again.value == best.value
-    yield "tx40: the same seed twice", "same bits", "same" if same else "differs", same
+    yield Claim.of("tx40: the same seed twice", "same bits", same, "same" if same else "differs")
 
 
 # --- Predicted σ ------------------------------------------------------------------------------------------------------
@@ -142,19 +129,13 @@ def come_true(quick: bool) -> Iterator[Claim]:
         robust.append(result.std / best.forecast.std)
     ratio, bars = np.array(classical), np.array(robust)
     worst = float(np.max(np.abs(ratio - 1.0)))
-    yield (
-        f"tx40: identified over predicted σ, every parameter of each of {len(ratio)} simulated logs",
-        "within 15 %",
-        f"{ratio.min():.3f} to {ratio.max():.3f}",
-        worst <= 0.15,
-    )
+    claim = f"tx40: identified over predicted σ, every parameter of each of {len(ratio)} simulated logs"
+    yield Claim.of(claim, "within 15 %", worst <= 0.15, "{:.3f} to {:.3f}", ratio.min(), ratio.max())
     mean = np.sqrt(np.mean(bars**2, axis=0))
-    yield (
-        f"  the error bars by blocks left out (CR3), parameter by parameter over {len(bars)} logs",
-        "told, not claimed",
-        f"{mean.min():.2f} to {mean.max():.2f}, median {np.median(mean):.2f}; one {bars.min():.2f} to {bars.max():.2f}",
-        True,
-    )
+    claim = f"  the error bars by blocks left out (CR3), parameter by parameter over {len(bars)} logs"
+    shown = "{:.2f} to {:.2f}, median {:.2f}; one {:.2f} to {:.2f}"
+    figures = (mean.min(), mean.max(), np.median(mean), bars.min(), bars.max())
+    yield Claim.of(claim, "told, not claimed", True, shown, *figures)
 
 
 def carried_over() -> Iterator[Claim]:
@@ -174,12 +155,9 @@ def carried_over() -> Iterator[Claim]:
                 ratio.append(float(np.nanmedian(predicted.std / found[j].std)))
                 plain.append(ratio[-1] / one.inflation)
     low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95])
-    yield (
-        f"ur10e, real runs: σ forecast with the noise of another run over that reported (CR3), {len(ratio)} pairs",
-        "median 0.7-1.4",
-        f"{middle:.2f} (90 % of pairs {low:.2f} to {high:.2f}); without κ {np.median(plain):.2f}",
-        0.7 <= middle <= 1.4,
-    )
+    claim = f"ur10e, real runs: σ forecast with the noise of another run over that reported (CR3), {len(ratio)} pairs"
+    shown = "{:.2f} (90 % of pairs {:.2f} to {:.2f}); without κ {:.2f}"
+    yield Claim.of(claim, "median 0.7-1.4", 0.7 <= middle <= 1.4, shown, middle, low, high, np.median(plain))
 
 
 # --- What next? -------------------------------------------------------------------------------------------------------
@@ -279,22 +257,19 @@ def parameters(base: BaseParameters, case: Case) -> tuple[str, ...]:
 
 def what_next(case: Case, quick: bool) -> Iterator[Claim]:
     found = next_motion(case, 2 if quick else 8)
-    (worst, before), (left, after) = (told.worst(found.scale, found.chosen) for told in (found.before, found.after))
-    yield (
-        f"{case.about}: worst σ / scale, of {len(found.chosen)}, lowered by the next {case.seconds:g} s",
-        ">= 5 ×",
-        f"{before / after:.1f} × ({worst} {before:.3g} to {left} {after:.3g})",
-        before / after >= 5.0 and found.design.holds,
-    )
+    claim = f"{case.about}: worst σ / scale, of {len(found.chosen)}, lowered by the next {case.seconds:g} s"
+    yield lowered(claim, found, found.scale, found.chosen, found.design.holds)
     # plain shares of nominal values, where these are worth more than the floor of the scale
     value = np.abs(found.before.value)
     names = [n for n, v, s in zip(found.before.base.names, value, found.scale, strict=True) if v >= s]
     names = [name for name in names if name in found.chosen]
     if names:
-        (worst, before), (left, after) = (told.worst(value, names) for told in (found.before, found.after))
-        yield (
-            f"  σ / |nominal| alone, {len(names)} parameters with a nominal value that matters",
-            ">= 5 ×",
-            f"{before / after:.1f} × ({worst} {before:.3g} to {left} {after:.3g})",
-            before / after >= 5.0,
-        )
+        claim = f"  σ / |nominal| alone, {len(names)} parameters with a nominal value that matters"
+        yield lowered(claim, found, value, names)
+
+
+def lowered(claim: str, found: Next, scale: Array, names: Sequence[str], allowed: bool = True) -> Claim:
+    """Worst σ / scale of the named parameters: before over after the next motion, if that one is allowed."""
+    (worst, before), (left, after) = (told.worst(scale, names) for told in (found.before, found.after))
+    gain, shown = before / after, "{:.1f} × ({} {:.3g} to {} {:.3g})"
+    return Claim.of(claim, ">= 5 ×", gain >= 5.0 and allowed, shown, gain, worst, before, left, after)

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the simulated robot is the tests' own
 
 import numpy as np
+from claims import Claim
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -51,15 +52,6 @@ DATA = ROOT.parent / "shared" / "data" / "ur10e"
 LOG_GAINS = np.array([11.976, 11.976, 9.8386, 10.763, 10.763, 10.763])
 WEIGHED = 2.805
 FRICTION = ((), ("power-law",), ("power-law", "dahl"), ("stribeck",), ("power-law", "load", "dahl"))
-
-
-class Line(NamedTuple):
-    """One line of the last table."""
-
-    claim: str
-    bar: str
-    measured: str
-    holds: bool
 
 
 # --- simulated --------------------------------------------------------------------------------------------------------
@@ -144,7 +136,7 @@ def judge(outcome: Sequence[Trial], true: Array) -> Judged:
     )
 
 
-def simulated(console: Console, quick: bool) -> Iterator[Line]:
+def simulated(console: Console, quick: bool) -> Iterator[Claim]:
     experiments = 40 if quick else 400
     model, base = setting()
     true = np.concatenate([kr270.GAINS, kr270.true_base(model, base)])
@@ -179,37 +171,37 @@ def shown(noise: Noise, experiments: int, judged: Sequence[Judged], spring: int)
     return table
 
 
-def claims(noise: Noise, experiments: int, judged: Sequence[Judged]) -> Iterator[Line]:
+def claims(noise: Noise, experiments: int, judged: Sequence[Judged]) -> Iterator[Claim]:
     n = len(kr270.GAINS)
     of = f"kr270, {noise}, {experiments} experiments"
     # with coloured noise σ_j of a motor's own fit is not what mixed TLS takes it for: told, not claimed
     for estimator, x in zip(ESTIMATORS[: 1 if noise.colour else 2], judged, strict=False):
         name, worst = estimator.name, int(np.abs(x.bias[:n]).argmax())
         chance = x.rms[worst] / np.sqrt(experiments)
-        told = f"{x.bias[worst]:+.2%} ± {chance:.2%} (joint {worst + 1})"
-        yield Line(f"{of}: worst bias of a gain, {name}", "< 1 %", told, abs(x.bias[worst]) < 0.01)
+        claim, told = f"{of}: worst bias of a gain, {name}", (x.bias[worst], chance, worst + 1)
+        yield Claim.of(claim, "< 1 %", abs(x.bias[worst]) < 0.01, "{:+.2%} ± {:.2%} (joint {})", *told)
         # what chance leaves of a mean over so many experiments, and the largest of 69 of them
         chance, worst = 4.0 / np.sqrt(experiments), float(np.max(np.abs(x.bias[n:]) / x.rms[n:]))
         claim = f"{of}: worst bias of a base parameter, in its own rms errors, {name}"
-        yield Line(claim, f"< {chance:.2f} (chance)", f"{worst:.2f}", worst < chance)
+        yield Claim.of(claim, f"< {chance:.2f} (chance)", worst < chance, "{:.2f}", worst)
         within = float(x.within[1, :n].mean())
-        yield Line(f"{of}: gains within 3 reported σ, {name}", ">= 99 %", f"{within:.2%}", within >= 0.99)
+        yield Claim.of(f"{of}: gains within 3 reported σ, {name}", ">= 99 %", within >= 0.99, "{:.2%}", within)
         for what, shares in (("gain", x.held[1, :n]), ("base parameter", x.held[1, n:])):
             mean, low = float(shares.mean()), float(shares.min())
             claim = f"{of}: 95 % intervals hold, mean over every {what}, {name}"
-            yield Line(claim, "92-98 %", f"{mean:.1%} (lowest {low:.1%})", 0.92 <= mean <= 0.98)
+            yield Claim.of(claim, "92-98 %", 0.92 <= mean <= 0.98, "{:.1%} (lowest {:.1%})", mean, low)
     if noise.size >= 0.05:
         worst = float(np.abs(judged[2].bias[:n]).max())
-        yield Line(f"{of}: the published form is biased, worst gain, tls", "> 5 %", f"{worst:.1%}", worst > 0.05)
+        yield Claim.of(f"{of}: the published form is biased, worst gain, tls", "> 5 %", worst > 0.05, "{:.1%}", worst)
 
 
 # --- recorded ---------------------------------------------------------------------------------------------------------
 
 
-def recorded(console: Console, quick: bool) -> Iterator[Line]:
+def recorded(console: Console, quick: bool) -> Iterator[Claim]:
     """UR10e: gains from currents, and the payload's mass from the log's own gains."""
     if not DATA.is_dir():
-        yield Line("ur10e, real currents", "-", "skipped: no shared data", True)
+        yield Claim.of("ur10e, real currents", "-", True, "skipped: no shared data")
         return
     samples = currents()
     free = [run.name for run in samples if run.load == "none"]
@@ -244,12 +236,12 @@ def recorded(console: Console, quick: bool) -> Iterator[Line]:
     table.add_row("explained by", *explained(found, runs, spread), "")
     console.print(table)
     worst, mean = float(np.abs(found).max()), float(np.abs(found).mean())
-    yield Line("ur10e, currents only: every gain of gains", "within 8 %", f"{worst:.1%}", worst <= 0.08)
-    yield Line("ur10e, currents only: mean |error| of gains", "<= 4 %", f"{mean:.1%}", mean <= 0.04)
+    yield Claim.of("ur10e, currents only: every gain of gains", "within 8 %", worst <= 0.08, "{:.1%}", worst)
+    yield Claim.of("ur10e, currents only: mean |error| of gains", "<= 4 %", mean <= 0.04, "{:.1%}", mean)
     for extra, said in (((), "plain friction"), (("load",), "with load friction")):
         mass, std = weighed(samples, extra)
         claim = f"ur10e, the log's gains: mass of the payload of {WEIGHED} kg, {said}"
-        yield Line(claim, "± 2 %", f"{mass:.3f} ± {std:.3f} kg", abs(mass / WEIGHED - 1.0) <= 0.02)
+        yield Claim.of(claim, "± 2 %", abs(mass / WEIGHED - 1.0) <= 0.02, "{:.3f} ± {:.3f} kg", mass, std)
 
 
 def explained(error: Array, runs: Array, spread: Array) -> list[str]:
@@ -312,7 +304,7 @@ def _add(table: Table, label: str, row: Array, mean: bool = True) -> None:
     table.add_row(label, *(f"{100 * x:+.2f}" for x in row), f"{100 * np.abs(row).mean():.2f}" if mean else "")
 
 
-PARTS: dict[str, Callable[[Console, bool], Iterator[Line]]] = {"kr270": simulated, "ur10e": recorded}
+PARTS: dict[str, Callable[[Console, bool], Iterator[Claim]]] = {"kr270": simulated, "ur10e": recorded}
 
 
 def main() -> None:

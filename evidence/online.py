@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from claims import Claim
 from rich.console import Console
 from rich.table import Table
 
@@ -400,15 +401,6 @@ def resident() -> int:
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-class Claim(NamedTuple):
-    """What is claimed, the bar, what was measured, and whether it holds."""
-
-    claim: str
-    bar: str
-    measured: str
-    holds: bool
-
-
 def claims(quick: bool = False) -> Iterator[Claim]:
     """What `evidence/run.py --only online` puts into its table."""
     runs, samples = (4, 1_000_000) if quick else (20, 10_000_000)
@@ -417,47 +409,37 @@ def claims(quick: bool = False) -> Iterator[Claim]:
     late = max((one.row_delay for one in seen), default=np.nan)
     soon = len(seen) == runs and bool(late < 1.0)
     of = f"simulated ur10e, 2 kg picked up, {runs} runs"
-    yield Claim(f"{of}: found, longest delay", "all, < 1 s", f"{len(seen)}, {late:.2f} s", soon)
+    yield Claim.of(f"{of}: found, longest delay", "all, < 1 s", soon, "{}, {:.2f} s", len(seen), late)
     off = [abs(mass_within(one, 10.0)[0] / BODY[9] - 1.0) for one in seen]
     right = sum(x < 0.05 for x in off)
     worst = max(off, default=np.nan)
-    yield Claim(f"{of}: mass after 10 s within 5 %", "all", f"{right}, worst {worst:.1%}", right == runs)
+    yield Claim.of(f"{of}: mass after 10 s within 5 %", "all", right == runs, "{}, worst {:.1%}", right, worst)
     still = watched_quietly(runs)
-    yield Claim(
-        f"simulated ur10e unchanged, {runs} runs, {still.seconds:.0f} s watched: false alarms",
-        "0",
-        str(still.alarms),
-        still.alarms == 0,
-    )
+    claim = f"simulated ur10e unchanged, {runs} runs, {still.seconds:.0f} s watched: false alarms"
+    yield Claim.of(claim, "0", still.alarms == 0, "{}", still.alarms)
     yield _real_claim()
     found = streamed(samples)
-    yield Claim(
-        f"six axes at 1 kHz, {samples / 1e6:g} million samples, watched: samples a second of one core",
-        ">= 10000",
-        f"{found.rate:.0f}",
-        found.rate >= 10_000,
-    )
+    claim = f"six axes at 1 kHz, {samples / 1e6:g} million samples, watched: samples a second of one core"
+    yield Claim.of(claim, ">= 10000", found.rate >= 10_000, "{:.0f}", found.rate, timed=True)
     grown = found.memory[-1] / found.memory[0] - 1.0
-    yield Claim("  resident memory from the first tenth to the last", "+2 % at most", f"{grown:+.1%}", grown <= 0.02)
+    claim = "  resident memory from the first tenth to the last"
+    yield Claim.of(claim, "+2 % at most", grown <= 0.02, "{:+.1%}", grown, timed=True)
 
 
 def _real_claim() -> Claim:
     claim, bar = "ur10e, real log, unloaded then 2.805 kg: mass", "2.805 kg ± 5 %"
     if not DATA.is_dir():
-        return Claim(claim, bar, "skipped: no shared data", True)
+        return Claim.of(claim, bar, True, "skipped: no shared data")
     parts, starts = one_after_another(
         [recorded("ident_free_50s_14harm", (195, 4966)), recorded("ident_load_50s_14harm", (308, 5071))]
     )
     change = follow(parts)[0].change
     if change is None or change.pickup is None:
-        return Claim(claim, bar, "not found", False)
-    mass = change.pickup.mass
-    said = (
-        f"{mass:.3f} ± {change.pickup.mass_std:.3f} kg, {change.kind}, put {change.t - starts[1]:.1f} s after the start"
-    )
-    return Claim(
-        claim, bar, said, abs(mass / 2.805 - 1.0) < 0.05 and change.kind == "payload" and change.t > starts[1] - 1.0
-    )
+        return Claim.of(claim, bar, False, "not found")
+    mass, std, late = change.pickup.mass, change.pickup.mass_std, change.t - starts[1]
+    holds = abs(mass / 2.805 - 1.0) < 0.05 and change.kind == "payload" and late > -1.0
+    shown = "{:.3f} ± {:.3f} kg, {}, put {:.1f} s after the start"
+    return Claim.of(claim, bar, holds, shown, mass, std, change.kind, late)
 
 
 def main() -> None:

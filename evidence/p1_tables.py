@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the experiment is the tests' own
 
 import numpy as np
+from claims import Claim
 
 from p1 import P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
 from steelyard.adaptive import adaptive_experiment, program_coordinates
@@ -276,25 +276,16 @@ def figures() -> None:
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-class Claim(NamedTuple):
-    """What is claimed, the bar, what was measured, and whether it holds."""
-
-    claim: str
-    bar: str
-    measured: str
-    holds: bool
-
-
 def claims(quick: bool = False) -> Iterator[Claim]:
     """What `evidence/run.py --only p1` puts into its table; errors are ‖P̂ − P‖/‖P‖ from 0.5 P."""
     draws = 5 if quick else DRAWS
     varied = [varied_motions(16, seed) for seed in range(draws)]
     ours = np.array([driven(motions, Normalised()).error(P)[[100, 400]] for motions in varied])
     of = f"P1, varied motions, {draws} draws"
-    at = f"{np.median(ours[:, 0]):.2%}"
-    yield Claim(f"{of}: normalised update, median at 100", "< 2 %", at, bool(np.median(ours[:, 0]) < 0.02))
+    middle = float(np.median(ours[:, 0]))
+    yield Claim.of(f"{of}: normalised update, median at 100", "< 2 %", middle < 0.02, "{:.2%}", middle)
     worst = float(ours[:, 1].max())
-    yield Claim(f"{of}: normalised update, worst at 400", "< 1e-04", f"{worst:.1e}", worst < 1e-4)
+    yield Claim.of(f"{of}: normalised update, worst at 400", "< 1e-04", worst < 1e-4, "{:.1e}", worst)
     # what an independent prototype has, by kind of motion and iteration; within a factor of two
     literal = np.array([driven(motions, Published()).error(P)[[100, 400]] for motions in varied])
     repeated = driven(one_motion(16), Published()).error(P)
@@ -305,15 +296,15 @@ def claims(quick: bool = False) -> Iterator[Claim]:
         ("one motion, at 400", float(repeated[400]), 0.070),
     ):
         holds = 0.5 < got / wanted < 2.0
-        yield Claim(f"P1, (24) as published, {what}", f"{wanted:g} within a factor of 2", f"{got:.2g}", holds)
+        yield Claim.of(f"P1, (24) as published, {what}", f"{wanted:g} within a factor of 2", holds, "{:.2g}", got)
     five = []
     for motions in varied:
         *_, last = islice(follow(Normalised(), START_OF_FIVE, rows_of_five(motions)), 100)
         five.append(float(np.linalg.norm(last - P_OF_FIVE) / np.linalg.norm(P_OF_FIVE)))
     middle = float(np.median(five))
-    yield Claim(f"{of}: five entries, normalised, median at 100", "< 2 %", f"{middle:.2%}", middle < 0.02)
+    yield Claim.of(f"{of}: five entries, normalised, median at 100", "< 2 %", middle < 0.02, "{:.2%}", middle)
     exact = float(np.linalg.norm(closed_form(driven(varied[0], Published()).rows[:100]) - P) / np.linalg.norm(P))
-    yield Claim("P1, least squares at 100", "< 1e-04", f"{exact:.1e}", exact < 1e-4)
+    yield Claim.of("P1, least squares at 100", "< 1e-04", exact < 1e-4, "{:.1e}", exact)
 
 
 PARTS: dict[str, Callable[[], None]] = {

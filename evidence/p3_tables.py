@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
+from claims import Claim
 from scipy.stats import t as student
 
 from steelyard import Model, Problem, Robot, base_parameters, observe, read_robot
@@ -51,15 +51,6 @@ from steelyard.symmetry import compare_legs
 from steelyard.threads import single_threaded
 
 LAWS = (PLAIN_PID, FORWARD_PID, CTC_LOW, CTC_HIGH, CTC_MAKER, CTC_FOUND)
-
-
-class Claim(NamedTuple):
-    """What is claimed, the bar, what was measured."""
-
-    claim: str
-    bar: str
-    measured: str
-    holds: bool
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -121,15 +112,14 @@ def _gain_claims(
 ) -> Iterator[Claim]:
     of = f"orthoglide, 1 % noise, {experiments} experiments, {estimator.name}"
     worst = float(np.abs(bias).max())
-    yield Claim(f"{of}: worst bias of a gain", "< 0.2 %", f"{worst:.2%}", worst < 0.002)
+    yield Claim.of(f"{of}: worst bias of a gain", "< 0.2 %", worst < 0.002, "{:.2%}", worst)
     for name, std in means.items():
-        told = ", ".join(f"{x:.2%}" for x in std)
         digit = np.round(100.0 * std, 1)
         within = bool(np.all((digit >= 0.2) & (digit <= 0.5)))
-        yield Claim(f"{of}: {name}", "0.2-0.5 % to a digit", told, within)
+        yield Claim.of(f"{of}: {name}", "0.2-0.5 % to a digit", within, "{:.2%}", std)
         ratio = std / spread
-        told = ", ".join(f"{x:.2f}" for x in ratio)
-        yield Claim(f"{of}: {name} / spread", "0.75-1.25", told, bool(np.all(np.abs(ratio - 1.0) <= 0.25)))
+        within = bool(np.all(np.abs(ratio - 1.0) <= 0.25))
+        yield Claim.of(f"{of}: {name} / spread", "0.75-1.25", within, "{:.2f}", ratio)
 
 
 # --- A second payload -------------------------------------------------------------------------------------------------
@@ -156,7 +146,7 @@ def payload(quick: bool) -> Iterator[Claim]:
         shown.append([name, f"{value.mean():.4f}", f"{value.std(ddof=1):.4f}", f"{np.sqrt(np.mean(std**2)):.4f}"])
         mean, wanted = float(value.mean()), 1.09 if name == "maker's" else SECOND
         claim = f"orthoglide, 1.136 kg, 2 % noise, {experiments} experiments: mean mass with {name} gains"
-        yield Claim(claim, f"{wanted} ± 0.01 kg", f"{mean:.3f} kg", abs(mean - wanted) < 0.01)
+        yield Claim.of(claim, f"{wanted} ± 0.01 kg", abs(mean - wanted) < 0.01, "{:.3f} kg", mean)
     table((f"gains, {experiments} experiments", "mean mass [kg]", "spread", "reported σ"), shown)
 
 
@@ -185,9 +175,10 @@ def control(quick: bool) -> Iterator[Claim]:
             ("computed torque, gains 25 % too high / maker's", 1.3, high / maker),
             ("computed torque, maker's / identified gains", 0.9, maker / found),
         ):
-            told = f"{np.median(ratio):.2f} (lowest {ratio.min():.2f}; {np.mean(ratio > bar):.0%} above)"
+            middle = float(np.median(ratio))
+            told = (middle, ratio.min(), np.mean(ratio > bar))
             name = f"orthoglide, {motion} motion, {len(done)} seeds, median ratio of rms errors: {claim}"
-            yield Claim(name, f"> {bar}", told, float(np.median(ratio)) > bar)
+            yield Claim.of(name, f"> {bar}", middle > bar, "{:.2f} (lowest {:.2f}; {:.0%} above)", *told)
 
 
 # --- Legs -------------------------------------------------------------------------------------------------------------
@@ -222,11 +213,11 @@ def legs(quick: bool) -> Iterator[Claim]:
         if theta is alike:
             share = told["any"] / count
             claim = f"orthoglide, legs alike, {count} experiments: told apart"
-            yield Claim(claim, "<= 2 %", f"{share:.1%}", share <= 0.02)
+            yield Claim.of(claim, "<= 2 %", share <= 0.02, "{:.1%}", share)
         else:
             least = min(told["joint11.Fv"], told["joint11.Fc"]) / count
             claim = f"orthoglide, one drive with 30 % more friction, {count} experiments: Fv and Fc told apart"
-            yield Claim(claim, ">= 99 %", f"{least:.1%}", least >= 0.99)
+            yield Claim.of(claim, ">= 99 %", least >= 0.99, "{:.1%}", least)
     table(("legs", "experiments", "told apart in any parameter", "in Fv of the drives", "in Fc"), shown)
 
 
