@@ -19,7 +19,7 @@ STAMP := .venv/.installed
 DOCS_STAMP := .venv/.installed-docs
 WARM := .venv/.warm
 FIGAROH_STAMP := .venv-figaroh/.installed
-KERNELS := $(wildcard src/steelyard/kernels/*.py)
+KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
 .PHONY: help install demo test check bench evidence accuracy docs build clean

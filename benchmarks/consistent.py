@@ -35,9 +35,9 @@ def _tree(rng: np.random.Generator) -> Any:
     """A tree in which every link carries two, with any poses, axes and bodies."""
     from scipy.spatial.transform import Rotation
 
-    from steelyard.parameters import inertial_vector
-    from steelyard.pose import Pose
-    from steelyard.robot import Drive, Joint, Link, Robot
+    from steelyard.model.parameters import inertial_vector
+    from steelyard.model.pose import Pose
+    from steelyard.model.robot import Drive, Joint, Link, Robot
 
     links, joints = [], []
     for i in range(LINKS):
@@ -57,7 +57,7 @@ def _tree(rng: np.random.Generator) -> Any:
 def _data(robot: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Base parameters and information of a noisy log, for a robot file whose bodies are heavier or lighter."""
     from steelyard import Model, Problem, Samples, base_parameters, observe
-    from steelyard.terms import named_terms
+    from steelyard.model.terms import named_terms
 
     terms = named_terms(("rotor", "viscous", "coulomb"))
     true = Model(robot, terms)
@@ -74,7 +74,7 @@ def _cvxpy(base: Any, whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """argmin ‖A θ − a‖² over robots that can exist, from rows [A | a]."""
     import cvxpy as cp
 
-    from steelyard.consistency import NONNEGATIVE, link_columns, pseudo_inertia
+    from steelyard.physical.consistency import NONNEGATIVE, link_columns, pseudo_inertia
 
     x = cp.Variable(len(base.layout))
     basis = np.stack([pseudo_inertia(unit).ravel() for unit in np.eye(10)], axis=1)
@@ -86,14 +86,14 @@ def _cvxpy(base: Any, whole: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def bench_consistent() -> dict[str, dict[str, float]]:
     from steelyard import read_robot
-    from steelyard.body_constraints import PHYSICAL
-    from steelyard.cones import column_scales
+    from steelyard._arrays import single_threaded
     from steelyard.estimators import Consistent
+    from steelyard.estimators.consistent.fit import fitted
     from steelyard.estimators.least_squares import joint_deviations
-    from steelyard.estimators.physical_fit import fitted
-    from steelyard.information import stacked
-    from steelyard.prior import Widths, nominal_prior, with_friction
-    from steelyard.threads import single_threaded
+    from steelyard.physical.cones import column_scales
+    from steelyard.physical.constraints import PHYSICAL
+    from steelyard.physical.prior import Widths, nominal_prior, with_friction
+    from steelyard.regression.information import stacked
 
     out = {}
     for name, robot in (("panda", read_robot("panda")), ("tree", _tree(np.random.default_rng(4)))):

@@ -20,24 +20,24 @@ import numpy as np
 from race import DURATION_S, NOISE, RATE_HZ, race, race_table
 
 if TYPE_CHECKING:
-    from steelyard.limit_proofs import MotionLimits
-    from steelyard.model import Model
-    from steelyard.trajectory import Trajectory
+    from steelyard.model.model import Model
+    from steelyard.motion.bounds import MotionLimits
+    from steelyard.motion.trajectory import Trajectory
 
 RANDOM = 20
 
 
 def bench_design(seconds: float = 60.0) -> dict[str, float]:
     """Seconds of processor and wall, ratios to random motions, and the race against finite differences."""
-    from steelyard.base_parameters import base_parameters
-    from steelyard.criteria import ConditionNumber
-    from steelyard.design import design_excitation
-    from steelyard.forecast import forecast, planned
+    from steelyard.design.criteria import ConditionNumber
+    from steelyard.design.design import design_excitation
+    from steelyard.design.forecast import forecast, planned
     from steelyard.formats.robots import read_robot
-    from steelyard.limit_proofs import MotionLimits
-    from steelyard.model import Model
-    from steelyard.problem import Problem
-    from steelyard.terms import named_terms
+    from steelyard.model.base_parameters import base_parameters
+    from steelyard.model.model import Model
+    from steelyard.model.terms import named_terms
+    from steelyard.motion.bounds import MotionLimits
+    from steelyard.regression.problem import Problem
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(robot.terms or ()))
@@ -68,8 +68,8 @@ def bench_design(seconds: float = 60.0) -> dict[str, float]:
 
 def random_motion(model: Model, limits: MotionLimits, seed: int) -> Trajectory:
     """Eleven random points as in P0, shrunk about the middle until the motion takes as long as the designed one."""
-    from steelyard.excitation import random_points
-    from steelyard.trajectory import TrapezoidalAcceleration
+    from steelyard.motion.random import random_points
+    from steelyard.motion.trajectory import TrapezoidalAcceleration
 
     assert model.layout.nominal is not None
     rng, middle = np.random.default_rng(seed), 0.5 * (limits.lower + limits.upper)[:, None]
@@ -87,8 +87,8 @@ def random_motion(model: Model, limits: MotionLimits, seed: int) -> Trajectory:
 
 def gradient_cost(model: Model) -> dict[str, float]:
     """Microseconds a sample of the regressor's tile, and of the way back from weights to q, v and a."""
-    from steelyard.gradients import RegressorGradient
-    from steelyard.terms import Motion
+    from steelyard.design.gradients import RegressorGradient
+    from steelyard.model.terms import Motion
 
     gradient = RegressorGradient(model)
     q, v, a = np.random.default_rng(0).normal(size=(3, model.robot.dof, 1024))

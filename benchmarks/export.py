@@ -58,9 +58,9 @@ def bench_export() -> dict[str, dict[str, float]]:
 
 def _bench(robot) -> dict[str, float]:
     from steelyard import Model
-    from steelyard.export.identified import Identified
-    from steelyard.kernels.dynamics import inverse_dynamics
-    from steelyard.terms import named_terms, rich_terms
+    from steelyard._kernels.dynamics import inverse_dynamics
+    from steelyard.export.parameter_set import Identified
+    from steelyard.model.terms import named_terms, rich_terms
 
     bare, rich = Model(robot), Model(robot, named_terms(rich_terms(robot)))
     assert bare.layout.nominal is not None
@@ -88,7 +88,7 @@ def _bench(robot) -> dict[str, float]:
 
 
 def _compiled(identified, q, v, a) -> float:
-    from steelyard.export.c import c_files
+    from steelyard.export.code.c import c_files
 
     made = c_files(identified, "robot")
     assert made.parity is not None, "the bench needs cc"

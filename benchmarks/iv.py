@@ -18,18 +18,18 @@ REPEATS = 3
 
 def bench_iv() -> dict[str, float]:
     """Median processor seconds of `identify` after one that compiles, and its iterations."""
-    from steelyard.controllers import Cascade
     from steelyard.estimators import DIDIM, IV, Estimator
-    from steelyard.excitation import random_fourier
-    from steelyard.experiment import Experiment
     from steelyard.formats.robots import read_robot
-    from steelyard.identify import identify
-    from steelyard.model import Model
-    from steelyard.plant import Plant
-    from steelyard.problem import Problem
-    from steelyard.samples import Samples
-    from steelyard.simulate import Reference, simulate
-    from steelyard.terms import named_terms
+    from steelyard.identification.identify import identify
+    from steelyard.model.model import Model
+    from steelyard.model.terms import named_terms
+    from steelyard.motion.random import random_fourier
+    from steelyard.regression.problem import Problem
+    from steelyard.signals.samples import Samples
+    from steelyard.simulation.closed_loop import Reference, simulate
+    from steelyard.simulation.controllers import Cascade
+    from steelyard.simulation.experiment import Experiment
+    from steelyard.simulation.plant import Plant
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(robot.terms or (), sign_width=0.2))

@@ -16,11 +16,11 @@ REPEATS = 9
 def bench_loops() -> dict[str, float]:
     """Processor microseconds a sample of standard regressors along a smooth motion, tile by tile as the stream makes
     them; medians after one pass that is not counted."""
-    from steelyard.excitation import random_fourier
     from steelyard.formats.robots import read_robot
-    from steelyard.model import Model
-    from steelyard.observe import TILE
-    from steelyard.terms import Motion, named_terms
+    from steelyard.model.model import Model
+    from steelyard.model.terms import Motion, named_terms
+    from steelyard.motion.random import random_fourier
+    from steelyard.regression.observe import TILE
 
     def cost(name: str) -> dict[str, float]:
         robot = read_robot(name)

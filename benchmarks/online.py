@@ -27,10 +27,10 @@ def resident() -> int:
 def bench_online(samples: int = 300_000) -> dict[str, float]:
     """Samples a second after the first 40 s, in which kernels compile and the robot is learnt; growth of memory."""
     from steelyard import Model, Preparation, read_robot
-    from steelyard.causal import Chunk
-    from steelyard.excitation import random_fourier
-    from steelyard.online import Online
-    from steelyard.terms import named_terms
+    from steelyard.model.terms import named_terms
+    from steelyard.motion.random import random_fourier
+    from steelyard.online.causal_filter import Chunk
+    from steelyard.online.online import Online
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(("rotor", "viscous", "coulomb", "offset")))

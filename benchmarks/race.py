@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from steelyard.limit_proofs import MotionLimits
-    from steelyard.model import Model
-    from steelyard.parameters import Array
-    from steelyard.planning import Plan
+    from steelyard._arrays import Array
+    from steelyard.design.objective import Plan
+    from steelyard.model.model import Model
+    from steelyard.motion.bounds import MotionLimits
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGAROH_PYTHON = ROOT / ".venv-figaroh" / "bin" / "python"
@@ -46,7 +46,7 @@ Trace = list[tuple[float, "Array"]]
 
 def race(model: Model, limits: MotionLimits, seconds: float) -> dict[str, float]:
     """Ratios of processor time to the best value that the other racer reached within `seconds`, start by start."""
-    from steelyard.threads import single_threaded
+    from steelyard._arrays import single_threaded
 
     found: dict[str, float] = {}
     plan = plan_of(model, limits)
@@ -108,7 +108,7 @@ def beyond(plan: Plan, x: Array) -> float:
 
 def exact(plan: Plan, start: Array) -> Trace:
     """(processor seconds, x) of every step with exact gradients."""
-    from steelyard.interior import minimise
+    from steelyard.design.optimiser import minimise
 
     steps: Trace = []
     clock = time.process_time()
@@ -197,11 +197,11 @@ def has_ipopt() -> bool:
 
 def plan_of(model: Model, limits: MotionLimits) -> Plan:
     """The problem of all racers."""
-    from steelyard.base_parameters import base_parameters
-    from steelyard.criteria import DOptimal
-    from steelyard.families import FourierFamily
-    from steelyard.gradients import smoothed
-    from steelyard.planning import Plan
+    from steelyard.design.criteria import DOptimal
+    from steelyard.design.families import FourierFamily
+    from steelyard.design.gradients import smoothed
+    from steelyard.design.objective import Plan
+    from steelyard.model.base_parameters import base_parameters
 
     base, theta = base_parameters(model), model.layout.nominal
     noise, score = np.full(model.robot.dof, NOISE), DOptimal().bound(base, theta)

@@ -38,10 +38,11 @@ from statistics import median
 
 import numpy as np
 from consistent import bench_consistent, consistent_table
-from design import bench_design, design_table
-from export import bench_export, export_table
 from iv import bench_iv, iv_table
 from loops import bench_loops, loops_table
+
+from design import bench_design, design_table
+from export import bench_export, export_table
 from online import bench_online, online_table
 from simulation import bench_simulation, simulation_table
 
@@ -74,8 +75,8 @@ def bench_regressor() -> dict[str, float]:
     import pinocchio as pin
 
     from steelyard import Model, read_robot
-    from steelyard.kernels.regressor import regressor
-    from steelyard.terms import Motion
+    from steelyard._kernels.regressor import regressor
+    from steelyard.model.terms import Motion
 
     robot = read_robot("tx40")
     model = Model(robot)
@@ -128,7 +129,7 @@ def bench_regressor() -> dict[str, float]:
 def tx40_once() -> None:
     """Child process: TX40 log to base parameters; prints seconds and peak memory above the imports."""
     from steelyard import identify, observe, read_project
-    from steelyard.demo import demo  # noqa: F401  (everything a user's process has loaded)
+    from steelyard.project.demos.demo import demo  # noqa: F401  (everything a user's process has loaded)
 
     def whole():
         project = read_project(ROOT / "examples" / "real" / "tx40.toml")
@@ -194,12 +195,12 @@ def bench_tx40() -> dict[str, float]:
 def bench_p0() -> dict[str, float]:
     """Seconds of everything P0 asks for beyond base parameters, from the TX40's information."""
     from steelyard import Essential, base_parameters, cross_validate, identify, observe, read_project
-    from steelyard.consistency import judge
     from steelyard.estimators import WLS
     from steelyard.estimators.least_squares import joint_deviations
-    from steelyard.feasibility import nearest_feasible
-    from steelyard.prior import Widths, column_widths
-    from steelyard.standard import closest, closest_on_essential, minimum_norm
+    from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
+    from steelyard.physical.consistency import judge
+    from steelyard.physical.nearest import nearest_feasible
+    from steelyard.physical.prior import Widths, column_widths
 
     project = read_project(ROOT / "examples" / "real" / "tx40.toml")
     model = project.model()
@@ -230,8 +231,8 @@ def write_long_log(path: Path, samples: int) -> None:
     import polars as pl
 
     from steelyard import Model, read_robot
-    from steelyard.excitation import random_fourier
-    from steelyard.terms import named_terms
+    from steelyard.model.terms import named_terms
+    from steelyard.motion.random import random_fourier
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(("rotor", "viscous", "coulomb", "offset")))
@@ -265,7 +266,7 @@ def stream_once(path: str) -> None:
         read_recording,
         read_robot,
     )  # fmt: skip
-    from steelyard.terms import named_terms
+    from steelyard.model.terms import named_terms
 
     robot = read_robot("tx40")
     model = Model(robot, named_terms(("rotor", "viscous", "coulomb", "offset")))

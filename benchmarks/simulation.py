@@ -34,13 +34,13 @@ def _timed(work: Callable[[], object], repeats: int) -> float:
 
 def bench_simulation() -> dict[str, float]:
     """Real-time factor of the whole arm, and the ratio to the peer on what both can simulate."""
-    from steelyard.controllers import Cascade
-    from steelyard.excitation import random_fourier
     from steelyard.formats.robots import read_robot
-    from steelyard.model import Model
-    from steelyard.plant import Plant
-    from steelyard.simulate import Reference, simulate
-    from steelyard.terms import Coulomb, Offset, Rotor, Viscous, named_terms
+    from steelyard.model.model import Model
+    from steelyard.model.terms import Coulomb, Offset, Rotor, Viscous, named_terms
+    from steelyard.motion.random import random_fourier
+    from steelyard.simulation.closed_loop import Reference, simulate
+    from steelyard.simulation.controllers import Cascade
+    from steelyard.simulation.plant import Plant
 
     robot = read_robot("tx40")
     trajectory = random_fourier(robot, 5, 0.1, DURATION_S, np.random.default_rng(1))

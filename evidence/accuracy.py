@@ -26,15 +26,15 @@ from rich.progress import Progress
 from rich.table import Table
 
 from steelyard import Problem, Samples, identify, observe, offers, read_project, select, with_load
-from steelyard.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.estimators import Estimator
-from steelyard.information import Information
-from steelyard.load import without_load
-from steelyard.model import Model
-from steelyard.outliers import block_seconds
-from steelyard.selection import independent_runs, with_terms
-from steelyard.settle import settled
-from steelyard.terms import named_terms, plain_terms
+from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
+from steelyard.identification.load import without_load
+from steelyard.identification.term_selection import independent_runs, with_terms
+from steelyard.model.model import Model
+from steelyard.model.terms import named_terms, plain_terms
+from steelyard.project.automatic import settled
+from steelyard.regression.information import Information
+from steelyard.regression.outliers import block_seconds
 from steelyard.validation import validate
 from steelyard.validation.cross_validation import restricted
 

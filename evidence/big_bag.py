@@ -29,7 +29,7 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_typestore
 
-from steelyard.formats.bag import read_bag
+from steelyard.formats.bags.bag import read_bag
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 NAMES = [f"joint_{k}" for k in range(1, 8)]

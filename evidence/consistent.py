@@ -17,17 +17,26 @@ sys.path.insert(0, str(ROOT / "tests"))  # the cases are the tests' own
 import numpy as np
 from claims import Claim
 
-from consistent_cases import Judged, Seed, judged, p0, p0_experiment, printed_columns, random_trial, repaired_reference
 from steelyard import WLS, Problem, identify, observe, read_project
-from steelyard.body_constraints import Constraints
-from steelyard.consistency import judge
+from steelyard._arrays import Array
 from steelyard.estimators import Consistent
-from steelyard.estimators.pulls import Regulariser
-from steelyard.feasibility import nearest_feasible
-from steelyard.identification import Identification
-from steelyard.parameters import Array
-from steelyard.settle import settled
-from tx40_table2 import distance
+from steelyard.estimators.consistent.priors import Regulariser
+from steelyard.identification.result import Identification
+from steelyard.physical.consistency import judge
+from steelyard.physical.constraints import Constraints
+from steelyard.physical.nearest import nearest_feasible
+from steelyard.project.automatic import settled
+from testbed.consistent_cases import (
+    Judged,
+    Seed,
+    judged,
+    p0,
+    p0_experiment,
+    printed_columns,
+    random_trial,
+    repaired_reference,
+)
+from testbed.tx40_table2 import distance
 
 DATA = ROOT.parent / "shared" / "data"
 SEEDS = 20

@@ -12,18 +12,18 @@ import numpy as np
 from claims import Claim
 
 from steelyard import WLS, Model, Problem, Samples, base_parameters, identify, observe, read_project, read_robot
-from steelyard.already_known import known
-from steelyard.base_parameters import BaseParameters
-from steelyard.criteria import ConditionNumber, DeviationTargets, deviation_scale
-from steelyard.design import Design, design_excitation
-from steelyard.excitation import random_points
-from steelyard.families import FourierFamily
-from steelyard.forecast import Forecast, forecast, forecast_of, planned, so_far
-from steelyard.information import Information, stacked
-from steelyard.limit_proofs import MotionLimits
-from steelyard.parameters import Array
-from steelyard.terms import named_terms
-from steelyard.trajectory import Trajectory, TrapezoidalAcceleration
+from steelyard._arrays import Array
+from steelyard.design.criteria import ConditionNumber, DeviationTargets, deviation_scale
+from steelyard.design.design import Design, design_excitation
+from steelyard.design.families import FourierFamily
+from steelyard.design.forecast import Forecast, forecast, forecast_of, planned, so_far
+from steelyard.design.prior_knowledge import known
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.model.terms import named_terms
+from steelyard.motion.bounds import MotionLimits
+from steelyard.motion.random import random_points
+from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
+from steelyard.regression.information import Information, stacked
 
 PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "real"
 RATE_HZ, DURATION_S, NOISE = 50.0, 10.0, 0.5

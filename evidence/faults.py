@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from steelyard.checks import check
-from steelyard.project import Project, SignalSpec, read_project
+from steelyard.project.checks import check
+from steelyard.project.project import Project, SignalSpec, read_project
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT / "examples" / "real"

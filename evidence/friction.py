@@ -21,8 +21,8 @@ from steelyard import (
     select,
     with_load,
 )
-from steelyard.project import Project
-from steelyard.settle import settled
+from steelyard.project.automatic import settled
+from steelyard.project.project import Project
 
 PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "accuracy"
 # Samples by which the effort of one joint is delayed, and the joints that are tried.

@@ -30,19 +30,18 @@ from rich.progress import track
 from rich.table import Table
 from scipy.stats import t as student
 
-import kr270
 from steelyard import Model, Problem, base_parameters, observe, read_project
-from steelyard.base_parameters import BaseParameters
+from steelyard._arrays import Array, single_threaded
 from steelyard.estimators import TLS, WLS, Estimate, Estimator, Gains, TLSMixed
-from steelyard.estimators.drive_gains import drive_blocks
-from steelyard.estimators.tls import tls_covariance, total_least_squares
-from steelyard.information import Information
-from steelyard.parameters import Array
-from steelyard.payload import Payload
-from steelyard.project import RunSpec
-from steelyard.samples import Samples
-from steelyard.terms import DEFAULT_TERMS, named_terms
-from steelyard.threads import single_threaded
+from steelyard.estimators.gains.equations import drive_blocks
+from steelyard.estimators.gains.tls import tls_covariance, total_least_squares
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.model.payload import Payload
+from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.project.project import RunSpec
+from steelyard.regression.information import Information
+from steelyard.signals.samples import Samples
+from testbed import kr270
 
 ESTIMATORS: tuple[Estimator, ...] = (Gains(), TLSMixed(), TLS())
 BARS = ("classical", "block left out", "bootstrap")

@@ -20,9 +20,9 @@ from steelyard import (
     prepare,
     read_robot,
 )
-from steelyard.excitation import random_fourier
-from steelyard.parameters import Array
-from steelyard.terms import named_terms
+from steelyard._arrays import Array
+from steelyard.model.terms import named_terms
+from steelyard.motion.random import random_fourier
 
 RATE_HZ, DURATION_S = 500.0, 20.0
 

@@ -23,17 +23,18 @@ from rich.console import Console
 from rich.table import Table
 
 from steelyard import Model, Preparation, identify, predict, read_project, read_recording, read_robot
-from steelyard.causal import Chunk
-from steelyard.channels import resolve
+from steelyard._arrays import Array
 from steelyard.estimators import RLS
-from steelyard.excitation import random_fourier
-from steelyard.identification import Identification
-from steelyard.online import Change, Online, Watch
-from steelyard.parameters import Array, inertial_vector
-from steelyard.payload import Payload
-from steelyard.project import Project
-from steelyard.robot import Limits, Robot
-from steelyard.terms import DEFAULT_TERMS, named_terms
+from steelyard.identification.result import Identification
+from steelyard.model.parameters import inertial_vector
+from steelyard.model.payload import Payload
+from steelyard.model.robot import Limits, Robot
+from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.motion.random import random_fourier
+from steelyard.online.causal_filter import Chunk
+from steelyard.online.online import Change, Online, Watch
+from steelyard.project.project import Project
+from steelyard.signals.channels import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT / "examples" / "real"

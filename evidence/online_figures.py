@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from online import DATA, ROOT, follow, one_after_another, recorded
 
-from steelyard.parameters import Array
+from online import DATA, ROOT, follow, one_after_another, recorded
+from steelyard._arrays import Array
 
 IMAGES = ROOT / "docs" / "images"
 

@@ -19,13 +19,12 @@ from rich.table import Table
 from scipy.signal import lfilter, medfilt
 
 from steelyard import WLS, Model, Problem, Samples, base_parameters, identify, observe, read_project, read_robot
+from steelyard._arrays import Array, single_threaded
 from steelyard.estimators.huber import Huber, robust_fit
-from steelyard.excitation import random_fourier
-from steelyard.outliers import block_seconds, outlying_blocks
-from steelyard.parameters import Array
-from steelyard.samples import Piece
-from steelyard.terms import named_terms
-from steelyard.threads import single_threaded
+from steelyard.model.terms import named_terms
+from steelyard.motion.random import random_fourier
+from steelyard.regression.outliers import block_seconds, outlying_blocks
+from steelyard.signals.samples import Piece
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "real"
 SEEDS = range(10)

@@ -17,20 +17,21 @@ sys.path.insert(0, str(ROOT / "tests"))  # the printed table and the simulated e
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.base_parameters import base_parameters
-from steelyard.consistency import judge
+from steelyard._arrays import Array
 from steelyard.estimators import MAP, WLS, Essential
+from steelyard.estimators.standard_set import closest
 from steelyard.formats.robots import read_robot
-from steelyard.identification import Identification
-from steelyard.identify import identify
-from steelyard.model import Model
-from steelyard.observe import observe
-from steelyard.parameters import Array, Layout
-from steelyard.prior import Widths, column_widths
-from steelyard.project import read_project
-from steelyard.standard import closest
-from steelyard.terms import named_terms
-from tx40_table2 import (
+from steelyard.identification.identify import identify
+from steelyard.identification.result import Identification
+from steelyard.model.base_parameters import base_parameters
+from steelyard.model.model import Model
+from steelyard.model.parameters import Layout
+from steelyard.model.terms import named_terms
+from steelyard.physical.consistency import judge
+from steelyard.physical.prior import Widths, column_widths
+from steelyard.project.project import read_project
+from steelyard.regression.observe import observe
+from testbed.tx40_table2 import (
     M2,
     PRINTED_RATIO_B,
     PRINTED_RATIO_E,

@@ -18,22 +18,22 @@ sys.path.insert(0, str(ROOT / "tests"))  # the experiment is the tests' own
 import numpy as np
 from claims import Claim
 
-from p1 import P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
-from steelyard.adaptive import adaptive_experiment, program_coordinates
-from steelyard.base_parameters import base_parameters
+from steelyard._arrays import Array
 from steelyard.estimators import WLS, Recursive
-from steelyard.excitation import random_fourier
+from steelyard.estimators.gradient.adaptive_control import adaptive_experiment, program_coordinates
+from steelyard.estimators.gradient.stopping import PublishedStop, StoppingRule
+from steelyard.estimators.gradient.update_rules import Normalised, Published, UpdateRule, closed_form, follow
 from steelyard.formats.robots import read_robot
-from steelyard.identify import identify
-from steelyard.model import Model
-from steelyard.observe import observe
-from steelyard.parameters import Array
-from steelyard.plant import Plant
-from steelyard.project import read_project
-from steelyard.proximity import PublishedStop, StoppingRule
-from steelyard.terms import named_terms
-from steelyard.trajectory import dwell
-from steelyard.update_rules import Normalised, Published, UpdateRule, closed_form, follow
+from steelyard.identification.identify import identify
+from steelyard.model.base_parameters import base_parameters
+from steelyard.model.model import Model
+from steelyard.model.terms import named_terms
+from steelyard.motion.random import random_fourier
+from steelyard.motion.trajectory import dwell
+from steelyard.project.project import read_project
+from steelyard.regression.observe import observe
+from steelyard.simulation.plant import Plant
+from testbed.p1 import P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
 
 RULES: dict[str, UpdateRule] = {
     "(24), σ_D estimated": Published(),

@@ -19,8 +19,12 @@ from claims import Claim
 from scipy.stats import t as student
 
 from steelyard import Model, Problem, Robot, base_parameters, observe, read_robot
-from steelyard.base_parameters import BaseParameters
-from steelyard.control_demo import (
+from steelyard._arrays import Array, single_threaded
+from steelyard.estimators import TLS, WLS, Estimator, Gains, TLSMixed
+from steelyard.identification.legs import compare_legs
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.model.payload import UNLOADED, Payload
+from steelyard.project.demos.orthoglide import (
     CTC_FOUND,
     CTC_HIGH,
     CTC_LOW,
@@ -44,11 +48,6 @@ from steelyard.control_demo import (
     weighed,
     with_gains,
 )
-from steelyard.estimators import TLS, WLS, Estimator, Gains, TLSMixed
-from steelyard.parameters import Array
-from steelyard.payload import UNLOADED, Payload
-from steelyard.symmetry import compare_legs
-from steelyard.threads import single_threaded
 
 LAWS = (PLAIN_PID, FORWARD_PID, CTC_LOW, CTC_HIGH, CTC_MAKER, CTC_FOUND)
 

@@ -19,7 +19,18 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from p4 import (
+from steelyard._arrays import Array
+from steelyard.errors import SteelyardError
+from steelyard.estimators import DIDIM, IV, WLS, Essential, Estimator
+from steelyard.estimators.simulated.base import driven_again, weights_of
+from steelyard.identification.identify import identify
+from steelyard.identification.result import Identification
+from steelyard.project.project import ExperimentSpec, Project, read_project
+from steelyard.regression.observe import observe, stream_rows
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
+from steelyard.validation.forward import forward_validation
+from testbed.p4 import (
     COULOMB,
     ENCODER_AT_90,
     ENCODER_OFF,
@@ -36,18 +47,7 @@ from p4 import (
     simulated_error,
     starting,
 )
-from steelyard.errors import SteelyardError
-from steelyard.estimators import DIDIM, IV, WLS, Essential, Estimator
-from steelyard.estimators.simulating import driven_again, weights_of
-from steelyard.identification import Identification
-from steelyard.identify import identify
-from steelyard.observe import observe, stream_rows
-from steelyard.parameters import Array
-from steelyard.problem import Problem
-from steelyard.project import ExperimentSpec, Project, read_project
-from steelyard.samples import Samples
-from steelyard.validation.forward import forward_validation
-from tx40_table2 import long_name
+from testbed.tx40_table2 import long_name
 
 DATA = ROOT.parent / "shared" / "data"
 RATIO = 100.0

@@ -19,10 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the tests' own
 
 import consistent
-import design
 import friction
 import numpy as np
-import online
 import p1_tables
 import p3_tables
 from claims import Claim
@@ -31,6 +29,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import design
+import online
 from steelyard import (
     MAP,
     WLS,
@@ -46,9 +46,9 @@ from steelyard import (
     read_project,
     read_robot,
 )
-from steelyard.excitation import random_fourier
-from steelyard.project import Project
-from steelyard.terms import DEFAULT_TERMS, named_terms
+from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.motion.random import random_fourier
+from steelyard.project.project import Project
 
 DATA = ROOT.parent / "shared" / "data"
 
@@ -74,7 +74,7 @@ def counts(quick: bool) -> Iterator[Claim]:
 
 
 def oracles(quick: bool) -> Iterator[Claim]:
-    from trees import random_pose, random_state, random_tree, relative, rigid_model, with_base, worst_errors
+    from testbed.trees import random_pose, random_state, random_tree, relative, rigid_model, with_base, worst_errors
 
     trees = 40 if quick else 250
     for oracle in ("pinocchio", "mujoco"):
@@ -123,7 +123,7 @@ def invariance(quick: bool) -> Iterator[Claim]:
 
     def samples(chunk_rows: int) -> Samples:
         from steelyard.formats.logs import read_recording
-        from steelyard.prepare import Preparation
+        from steelyard.signals.prepare import Preparation
 
         recording = read_recording(project.path.parent / spec.log)
         settings = Preparation(cutoff_hz=project.spec.prepare.cutoff_hz)

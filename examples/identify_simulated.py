@@ -6,7 +6,7 @@ Run it with `python examples/identify_simulated.py`.
 import numpy as np
 
 import steelyard as sy
-from steelyard.excitation import random_fourier
+from steelyard.motion.random import random_fourier
 
 RATE_HZ = 500.0
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 import steelyard as sy
-from steelyard.excitation import random_fourier
-from steelyard.parameters import Column
-from steelyard.terms import Entry, Motion
+from steelyard.model.parameters import Column
+from steelyard.model.terms import Entry, Motion
+from steelyard.motion.random import random_fourier
 
 
 @dataclass(frozen=True)

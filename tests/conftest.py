@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 # two test processes on two cores: BLAS threads would only get in each other's way
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -16,7 +13,13 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import pytest
 from hypothesis import HealthCheck, settings
 
+from steelyard._arrays import Array
 from steelyard.cli import main
+from steelyard.formats.robots import read_robot
+from testbed.command import Run, Told
+from testbed.pendulum import PROJECT, csv
+from testbed.places import shared_data
+from testbed.simulated import PENDULUM, log_of, model_of
 
 # Same examples on every run and every machine; no deadline, because the first call of a kernel compiles it.
 settings.register_profile(
@@ -29,38 +32,11 @@ settings.register_profile(
 )
 settings.load_profile("ci")
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-
-def shared_data(*parts: str) -> Path:
-    """A file or folder of the recorded data beside the repository; the test is skipped where it is absent."""
-    path = SHARED_DATA.joinpath(*parts)
-    if not path.exists():
-        where = Path("..", "shared", "data", *parts)
-        pytest.skip(f"No recorded data: '{where}' (seen from the repository) does not exist.")
-    return path
-
 
 @pytest.fixture(name="shared_data")
 def _shared_data():
     """`shared_data("ur10e")` is the folder, or the test is skipped with a message that names it."""
     return shared_data
-
-
-class Told(NamedTuple):
-    """What a command did: exit code, stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The one object on stdout; anything else there is a failure."""
-        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-Run = Callable[..., Told]
 
 
 @pytest.fixture
@@ -78,3 +54,22 @@ def steelyard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return Told(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
+    """A log of the robot above."""
+    file = tmp_path_factory.mktemp("robot") / "pendulum.toml"
+    file.write_text(PENDULUM, "utf-8")
+    return log_of(model_of(read_robot(file)), 2400, noise=0.3)
+
+
+@pytest.fixture
+def project(tmp_path: Path, recorded: dict[str, Array]) -> Path:
+    """A folder with a robot, a log and a project file."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "pendulum.toml").write_text(PENDULUM, "utf-8")
+    (folder / "project.toml").write_text(PROJECT, "utf-8")
+    (folder / "log.csv").write_text(csv(recorded), "utf-8")
+    return folder / "project.toml"

@@ -16,13 +16,14 @@ import pytest
 import typer
 
 from steelyard import builtin_robots
-from steelyard.channels import EFFORT_UNITS, POSITION_UNITS, TIME_UNITS, VELOCITY_UNITS
 from steelyard.cli import app
-from steelyard.demo import demo
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import KNOWN
-from steelyard.formats.tables import DhRow, MdhRow, Table
-from steelyard.project import (
+from steelyard.formats.robots.toml import DhRow, MdhRow, Table
+from steelyard.identification.term_selection import offers
+from steelyard.model.terms import GEAR_TERMS, TERMS
+from steelyard.project.demos.demo import demo
+from steelyard.project.project import (
     ChannelsSpec,
     ControllerSpec,
     EstimatorSpec,
@@ -37,8 +38,7 @@ from steelyard.project import (
     TimeSpec,
     read_project,
 )
-from steelyard.selection import offers
-from steelyard.terms import GEAR_TERMS, TERMS
+from steelyard.signals.channels import EFFORT_UNITS, POSITION_UNITS, TIME_UNITS, VELOCITY_UNITS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from steelyard.channels import ChannelMap, Signal, resolve
 from steelyard.estimators import WLS
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import read_robot
-from steelyard.project import Project, read_project
-from steelyard.run import run
-from steelyard.settle import settled
+from steelyard.project.automatic import settled
+from steelyard.project.project import Project, read_project
+from steelyard.project.run import run
+from steelyard.signals.channels import ChannelMap, Signal, resolve
 from steelyard.validation.cross_validation import cross_validate_problem
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 import steelyard as sy
-from steelyard.excitation import random_points
-from steelyard.parameters import INERTIAL, inertial_vector
-from steelyard.robot import Limits
-from steelyard.terms import named_terms
-from steelyard.trajectory import TrapezoidalAcceleration
+from steelyard.model.parameters import INERTIAL, inertial_vector
+from steelyard.model.robot import Limits
+from steelyard.model.terms import named_terms
+from steelyard.motion.random import random_points
+from steelyard.motion.trajectory import TrapezoidalAcceleration
 
 HERE = Path(__file__).resolve().parent
 TRUTH = tomllib.loads((HERE / "truth.toml").read_text("utf-8"))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 import steelyard as sy
-from steelyard.control_demo import GAINS, LOAD, NOISE, WEIGHED, exciting, modelled, truth, weighed
+from steelyard.project.demos.orthoglide import GAINS, LOAD, NOISE, WEIGHED, exciting, modelled, truth, weighed
 
 HERE = Path(__file__).resolve().parent
 RATE_HZ = 500.0

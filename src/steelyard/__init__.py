@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-from steelyard.base_parameters import BaseParameters, base_parameters
-from steelyard.body_constraints import Constraints
-from steelyard.causal import Chunk
-from steelyard.channels import ChannelMap, Signal
-from steelyard.controllers import PD, PID, Cascade, ComputedTorque
-from steelyard.criteria import ConditionNumber, DeviationTargets, DOptimal
-from steelyard.delays import Delays, estimate_delays
-from steelyard.design import Design, design_excitation
+from steelyard.design.criteria import ConditionNumber, DeviationTargets, DOptimal
+from steelyard.design.design import Design, design_excitation
+from steelyard.design.families import BSplineFamily, FourierFamily
+from steelyard.design.forecast import Forecast, forecast, planned
 from steelyard.errors import SteelyardError
 from steelyard.estimators import LS, MAP, RLS, TLS, WLS, Consistent, Essential, Gains, Huber, Ridge, TLSMixed
-from steelyard.excitation import limits_of, random_fourier, random_points
-from steelyard.experiment import Experiment
-from steelyard.export.c import c_files
+from steelyard.export.code.c import c_files
+from steelyard.export.code.python import python_file
 from steelyard.export.export import Export
-from steelyard.export.identified import Identified, identified
 from steelyard.export.latex import latex_table
-from steelyard.export.mjcf import edited_mjcf
-from steelyard.export.new_mjcf import new_mjcf
-from steelyard.export.new_urdf import new_urdf
-from steelyard.export.python import python_file
-from steelyard.export.urdf import edited_urdf
-from steelyard.families import BSplineFamily, FourierFamily
+from steelyard.export.parameter_set import Identified, identified
+from steelyard.export.robot_files.mjcf import edited_mjcf
+from steelyard.export.robot_files.mjcf_new import new_mjcf
+from steelyard.export.robot_files.urdf import edited_urdf
+from steelyard.export.robot_files.urdf_new import new_urdf
 from steelyard.findings import Finding
-from steelyard.forecast import Forecast, forecast, planned
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.identification import Identification
-from steelyard.identify import identify
-from steelyard.information import Information
-from steelyard.load import with_load
-from steelyard.model import Model
-from steelyard.motion_limits import MotionLimits
-from steelyard.observe import observe
-from steelyard.online import Online, Watch
-from steelyard.parameters import Column
-from steelyard.payload import Payload
-from steelyard.plant import Plant
-from steelyard.prediction import predict
-from steelyard.prepare import Preparation, prepare
-from steelyard.problem import Problem
-from steelyard.project import read_project
-from steelyard.recording import Recording
-from steelyard.results import read_result
-from steelyard.robot import Robot
-from steelyard.run import run
-from steelyard.samples import Samples
-from steelyard.selection import Selection, offers, select
-from steelyard.simulate import Loop, Reference, Simulated, simulate
-from steelyard.surroundings import Box, Capsule, Plane, Surroundings
-from steelyard.terms import (
+from steelyard.identification.delays import Delays, estimate_delays
+from steelyard.identification.identify import identify
+from steelyard.identification.load import with_load
+from steelyard.identification.prediction import predict
+from steelyard.identification.result import Identification
+from steelyard.identification.term_selection import Selection, offers, select
+from steelyard.identification.weighing import PayloadResult, weigh_payload
+from steelyard.model.base_parameters import BaseParameters, base_parameters
+from steelyard.model.model import Model
+from steelyard.model.parameters import Column
+from steelyard.model.payload import Payload
+from steelyard.model.robot import Robot
+from steelyard.model.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
     Compensator,
@@ -72,9 +53,28 @@ from steelyard.terms import (
     Term,
     Viscous,
 )
-from steelyard.trajectory import Fourier, Quintic, TrapezoidalAcceleration
+from steelyard.motion.limits import MotionLimits
+from steelyard.motion.obstacles import Box, Capsule, Plane, Surroundings
+from steelyard.motion.random import limits_of, random_fourier, random_points
+from steelyard.motion.trajectory import Fourier, Quintic, TrapezoidalAcceleration
+from steelyard.online.causal_filter import Chunk
+from steelyard.online.online import Online, Watch
+from steelyard.physical.constraints import Constraints
+from steelyard.project.project import read_project
+from steelyard.project.result_file import read_result
+from steelyard.project.run import run
+from steelyard.regression.information import Information
+from steelyard.regression.observe import observe
+from steelyard.regression.problem import Problem
+from steelyard.signals.channels import ChannelMap, Signal
+from steelyard.signals.prepare import Preparation, prepare
+from steelyard.signals.recording import Recording
+from steelyard.signals.samples import Samples
+from steelyard.simulation.closed_loop import Loop, Reference, Simulated, simulate
+from steelyard.simulation.controllers import PD, PID, Cascade, ComputedTorque
+from steelyard.simulation.experiment import Experiment
+from steelyard.simulation.plant import Plant
 from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
-from steelyard.weigh import PayloadResult, weigh_payload
 
 __all__ = [
     "LS",

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from steelyard.checks import check
 from steelyard.cli.console import JsonFlag, app, emit, progress_bar, say, say_findings
-from steelyard.project import read_project
+from steelyard.project.checks import check
+from steelyard.project.project import read_project
 
 FAULTY = 1
 

@@ -12,10 +12,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.certificates import CERTIFIED
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
-from steelyard.cones import in_words
-from steelyard.consistency import (
+from steelyard.errors import RobotError
+from steelyard.findings import Finding
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.identification.result import Identification
+from steelyard.model.model import Model
+from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.physical.certificates import CERTIFIED
+from steelyard.physical.cones import in_words
+from steelyard.physical.consistency import (
     Consistency,
     LinkVerdict,
     MassMatrixFloor,
@@ -26,14 +32,8 @@ from steelyard.consistency import (
     negative_drive,
     robot_bodies,
 )
-from steelyard.errors import RobotError
-from steelyard.feasibility import NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
-from steelyard.findings import Finding
-from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.identification import Identification
-from steelyard.model import Model
-from steelyard.results import read_result
-from steelyard.terms import DEFAULT_TERMS, named_terms
+from steelyard.physical.nearest import NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
+from steelyard.project.result_file import read_result
 
 INCONSISTENT = 1
 SCHEMA = "steelyard.consistency/1"

@@ -11,12 +11,12 @@ import numpy as np
 from rich.table import Column, Table
 
 from steelyard.cli.console import number, people, percent, say
-from steelyard.criteria import ConditionNumber
-from steelyard.excite import Excitation, TargetReached
-from steelyard.motion_rules import holds_always, used
-from steelyard.ramps import pasted
+from steelyard.design.constraints import holds_always, used
+from steelyard.design.criteria import ConditionNumber
+from steelyard.design.ramps import pasted
+from steelyard.project.excite import Excitation, TargetReached
+from steelyard.project.result_file import record
 from steelyard.report.preview import render_preview
-from steelyard.results import record
 
 SCHEMA = "steelyard.excite/1"
 _SCALE = (

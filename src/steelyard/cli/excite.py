@@ -14,26 +14,19 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from steelyard._arrays import Array
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say
 from steelyard.cli.excitation_tables import excitation_document, preview_page, show_excitation
 from steelyard.cli.watch import BLOCKS
-from steelyard.criteria import CRITERIA, DOptimal
-from steelyard.design_checks import weighing
+from steelyard.design.criteria import CRITERIA, DOptimal
+from steelyard.design.feasibility import weighing
 from steelyard.errors import DataError, OutputError
-from steelyard.excite import (
-    FAMILIES,
-    allowed_of,
-    criterion_of,
-    excite,
-    family_of,
-    subject_of,
-)
-from steelyard.export.trajectories import FORMATS, check_ur, checked_rate, export_motion, format_of
-from steelyard.parameters import Array
-from steelyard.payload import UNLOADED
-from steelyard.results import check_file, write_files
-from steelyard.robot import Robot
-from steelyard.terms import TERMS
+from steelyard.export.motions import FORMATS, check_ur, checked_rate, export_motion, format_of
+from steelyard.model.payload import UNLOADED
+from steelyard.model.robot import Robot
+from steelyard.model.terms import TERMS
+from steelyard.project.excite import FAMILIES, allowed_of, criterion_of, excite, family_of, subject_of
+from steelyard.project.result_file import check_file, write_files
 
 
 @app.command(name="excite")

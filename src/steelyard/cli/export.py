@@ -12,22 +12,22 @@ from rich.table import Column, Table
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, say
 from steelyard.errors import OutputError, ProjectError, choices
-from steelyard.export.c import c_files
-from steelyard.export.changes import Change
-from steelyard.export.code_text import own_name
+from steelyard.export.code.c import c_files
+from steelyard.export.code.python import python_file
+from steelyard.export.code.text import own_name
 from steelyard.export.export import Export
-from steelyard.export.identified import Identified, identified
 from steelyard.export.latex import latex_table
-from steelyard.export.mjcf import edited_mjcf
-from steelyard.export.new_mjcf import new_mjcf
-from steelyard.export.new_urdf import new_urdf
-from steelyard.export.python import python_file
-from steelyard.export.urdf import edited_urdf
+from steelyard.export.parameter_set import Identified, identified
+from steelyard.export.robot_files.changes import Change
+from steelyard.export.robot_files.mjcf import edited_mjcf
+from steelyard.export.robot_files.mjcf_new import new_mjcf
+from steelyard.export.robot_files.urdf import edited_urdf
+from steelyard.export.robot_files.urdf_new import new_urdf
 from steelyard.formats.robots import builtin_robots
-from steelyard.formats.urdf import root_tag
-from steelyard.payload import UNLOADED
-from steelyard.reopen import Reopened, reopen
-from steelyard.results import check_file, read_document, record, result_file, whole_folder, write_files
+from steelyard.formats.robots.urdf import root_tag
+from steelyard.model.payload import UNLOADED
+from steelyard.project.reopen import Reopened, reopen
+from steelyard.project.result_file import check_file, read_document, record, result_file, whole_folder, write_files
 
 SCHEMA = "steelyard.export/1"
 # Formats that edit a robot file, with the root of such a file and how a new one is called; then those that do not.

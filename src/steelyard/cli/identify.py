@@ -14,24 +14,24 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
-from steelyard.cones import in_words
-from steelyard.control_demo import GAINS, MAKER, Controlled
-from steelyard.controllers import Cascade
-from steelyard.demo import Demo
-from steelyard.demo import demo as run_demo
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.estimators.estimator import Certificate
 from steelyard.formats.robots import read_robot
-from steelyard.identification import DriveGains, Identification
-from steelyard.model import Model
-from steelyard.plant import Plant
-from steelyard.project import read_project
+from steelyard.identification.legs import LegComparison
+from steelyard.identification.result import DriveGains, Identification
+from steelyard.model.model import Model
+from steelyard.physical.cones import in_words
+from steelyard.project.demos.demo import Demo
+from steelyard.project.demos.demo import demo as run_demo
+from steelyard.project.demos.orthoglide import GAINS, MAKER, Controlled
+from steelyard.project.project import read_project
+from steelyard.project.result_file import REPORT
+from steelyard.project.run import run as run_project
 from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows, price_in_words
-from steelyard.results import REPORT
-from steelyard.run import run as run_project
-from steelyard.simulate import Reference, simulate
-from steelyard.symmetry import LegComparison
+from steelyard.simulation.closed_loop import Reference, simulate
+from steelyard.simulation.controllers import Cascade
+from steelyard.simulation.plant import Plant
 
 
 @app.command()

@@ -10,9 +10,9 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import FAILED, JsonFlag, app, emit, people, say, say_findings
-from steelyard.guess import Guess
-from steelyard.guess.names import range_of
-from steelyard.project_text import Draft, draft_project, write_draft
+from steelyard.project.draft import Draft, draft_project, write_draft
+from steelyard.signals.guess import Guess
+from steelyard.signals.guess.names import range_of
 
 
 @app.command()

@@ -12,11 +12,11 @@ from rich.table import Column, Table
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import ProjectError, choices
-from steelyard.parameters import INERTIAL
-from steelyard.payload import Payload
-from steelyard.reopen import reopen
-from steelyard.results import check_folder, record, text, whole_folder
-from steelyard.weigh import FREE, PayloadResult, Quantity, weigh_payload
+from steelyard.identification.weighing import FREE, PayloadResult, Quantity, weigh_payload
+from steelyard.model.parameters import INERTIAL
+from steelyard.model.payload import Payload
+from steelyard.project.reopen import reopen
+from steelyard.project.result_file import check_folder, record, text, whole_folder
 
 DOCUMENT = "payload.json"
 

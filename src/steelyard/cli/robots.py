@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from steelyard.base_parameters import BaseParameters, base_parameters
 from steelyard.cli.console import JsonFlag, app, emit, people, say
 from steelyard.errors import RobotError, choices
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.model import Model
-from steelyard.terms import DEFAULT_TERMS, TERMS, named_terms
+from steelyard.model.base_parameters import BaseParameters, base_parameters
+from steelyard.model.model import Model
+from steelyard.model.terms import DEFAULT_TERMS, TERMS, named_terms
 
 
 @app.command()

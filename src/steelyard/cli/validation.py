@@ -13,19 +13,19 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
-from steelyard.delays import estimate_delays
 from steelyard.errors import ProjectError
 from steelyard.estimators.estimator import finds_gains
-from steelyard.identification import Identification
-from steelyard.load import with_load
-from steelyard.payload import UNLOADED
-from steelyard.problem import Problem
-from steelyard.project import AUTO, read_project
-from steelyard.reopen import reopen
-from steelyard.results import read_result, record
-from steelyard.scale import to_scale
-from steelyard.selection import with_terms
-from steelyard.settle import selected_terms, settled
+from steelyard.identification.delays import estimate_delays
+from steelyard.identification.load import with_load
+from steelyard.identification.result import Identification
+from steelyard.identification.scale import to_scale
+from steelyard.identification.term_selection import with_terms
+from steelyard.model.payload import UNLOADED
+from steelyard.project.automatic import selected_terms, settled
+from steelyard.project.project import AUTO, read_project
+from steelyard.project.reopen import reopen
+from steelyard.project.result_file import read_result, record
+from steelyard.regression.problem import Problem
 from steelyard.validation import (
     Comparison,
     CrossValidation,

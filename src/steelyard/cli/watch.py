@@ -22,13 +22,13 @@ from rich.text import Text
 
 from steelyard.cli.console import app, emit_line, number, people, percent, progress_bar, say
 from steelyard.cli.identify import show_result
-from steelyard.course import RECENT, Course
 from steelyard.errors import ProjectError, SteelyardError, choices
-from steelyard.follow import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
-from steelyard.forgetting import RULES, Rule
-from steelyard.online import WATCH, Change, Watch
-from steelyard.project import read_project
-from steelyard.results import RESULT, check_folder, record
+from steelyard.online.history import RECENT, Course
+from steelyard.online.online import WATCH, Change, Watch
+from steelyard.project.project import read_project
+from steelyard.project.result_file import RESULT, check_folder, record
+from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
+from steelyard.regression.forgetting import RULES, Rule
 
 # How long nobody looks whether the log has grown [s].
 POLL_S = 0.1

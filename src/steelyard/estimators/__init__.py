@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from steelyard.body_constraints import Constraints
 from steelyard.errors import EstimationError, ModelError, choices
-from steelyard.estimators.consistent import Consistent
-from steelyard.estimators.consistent_gains import ConsistentGains
-from steelyard.estimators.didim import DIDIM
+from steelyard.estimators.consistent.consistent import Consistent
+from steelyard.estimators.consistent.consistent_gains import ConsistentGains
 from steelyard.estimators.essential import Essential
 from steelyard.estimators.estimator import Estimate, Estimator
-from steelyard.estimators.gains import Gains
+from steelyard.estimators.gains.gains import Gains
+from steelyard.estimators.gains.tls import TLS
+from steelyard.estimators.gains.tls_mixed import TLSMixed
+from steelyard.estimators.gradient.recursive import Recursive
 from steelyard.estimators.huber import Huber
-from steelyard.estimators.iv import IV
 from steelyard.estimators.ls import LS
-from steelyard.estimators.map import MAP
-from steelyard.estimators.output_error import OutputError
-from steelyard.estimators.recursive import Recursive
-from steelyard.estimators.ridge import Ridge
+from steelyard.estimators.regularised.map import MAP
+from steelyard.estimators.regularised.ridge import Ridge
 from steelyard.estimators.rls import RLS
-from steelyard.estimators.tls import TLS
-from steelyard.estimators.tls_mixed import TLSMixed
+from steelyard.estimators.simulated.didim import DIDIM
+from steelyard.estimators.simulated.iv import IV
+from steelyard.estimators.simulated.output_error import OutputError
 from steelyard.estimators.wls import WLS
-from steelyard.prior import Widths
+from steelyard.physical.constraints import Constraints
+from steelyard.physical.prior import Widths
 
 __all__ = [
     "DIDIM",

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.stats import f as fisher
 
-from steelyard.base_parameters import BaseParameters, independent_columns
+from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
 from steelyard.findings import Finding
-from steelyard.information import Information, stacked, triangular
-from steelyard.parameters import Array
+from steelyard.model.base_parameters import BaseParameters, independent_columns
+from steelyard.regression.information import Information, stacked, triangular
 
 FOLDS = 10
 Stop = Literal["ratio", "f-test", "cross-validation"]

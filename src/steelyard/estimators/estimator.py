@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.base_parameters import BaseParameters
+from steelyard._arrays import Array
 from steelyard.findings import Finding
-from steelyard.information import Information
-from steelyard.parameters import Array
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.information import Information
 
 
 @dataclass(frozen=True)

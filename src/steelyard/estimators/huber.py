@@ -8,14 +8,14 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from steelyard.base_parameters import BaseParameters
+from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
 from steelyard.findings import Finding
-from steelyard.information import BlockKey, Information, stacked
-from steelyard.outliers import block_residuals, weighted
-from steelyard.parameters import Array
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.information import BlockKey, Information, stacked
+from steelyard.regression.outliers import block_residuals, weighted
 
 THRESHOLD = 4.0
 # Iterations end when θ moves by less than this many standard deviations, whatever the direction.

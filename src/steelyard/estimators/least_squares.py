@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from steelyard.base_parameters import BaseParameters, independent_columns
+from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Estimate
 from steelyard.findings import Finding
-from steelyard.information import Information, stacked, triangular
-from steelyard.parameters import Array
+from steelyard.model.base_parameters import BaseParameters, independent_columns
+from steelyard.regression.information import Information, stacked, triangular
 
 # A column closer than this (sine of the angle) to the span of the others was not excited by the motion.
 DATA_TOLERANCE = 1e-6

@@ -7,10 +7,10 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steelyard.base_parameters import BaseParameters
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import solve
-from steelyard.information import Information
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.information import Information
 
 
 @final

@@ -7,12 +7,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steelyard.base_parameters import BaseParameters
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.findings import Finding
-from steelyard.forgetting import Forgetting, Rule
-from steelyard.information import Information
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.forgetting import Forgetting, Rule
+from steelyard.regression.information import Information
 
 
 @final

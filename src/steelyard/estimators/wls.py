@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from steelyard.base_parameters import BaseParameters
 from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import joint_deviations, solve
-from steelyard.information import Information
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.information import Information
 
 
 @final

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.export.changes import Change
-from steelyard.export.friction import FrictionLine
 from steelyard.export.parity import Parity
+from steelyard.export.robot_files.changes import Change
+from steelyard.export.robot_files.friction_line import FrictionLine
 
 
 @dataclass(frozen=True)

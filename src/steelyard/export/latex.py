@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from steelyard.errors import OutputError
-from steelyard.export.code_text import plain
+from steelyard.export.code.parts import identifier
+from steelyard.export.code.text import plain
 from steelyard.export.export import Export
-from steelyard.export.parts import identifier
-from steelyard.identification import Identification
+from steelyard.identification.result import Identification
+from steelyard.model.robot import Robot
 from steelyard.report.numerals import LARGEST_SHARE, value_and_deviation
-from steelyard.robot import Robot
 
 # Rows after which a second table stands beside the first: what fits on a page of two columns.
 ROWS = 40

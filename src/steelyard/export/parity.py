@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from steelyard._arrays import Array
 from steelyard.errors import OutputError
-from steelyard.model import Model
-from steelyard.parameters import Array
+from steelyard.model.model import Model
 
 # q, v, a (n, N) → τ (n, N): a model, a compiled C function, a file read back
 TorqueLaw = Callable[[Array, Array, Array], Array]

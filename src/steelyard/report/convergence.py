@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steelyard.course import Curve
-from steelyard.identification import Identification
-from steelyard.online import Change
-from steelyard.parameters import Array
+from steelyard._arrays import Array
+from steelyard.identification.result import Identification
+from steelyard.online.history import Curve
+from steelyard.online.online import Change
 from steelyard.report import numerals
 from steelyard.report.templates import rendered
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.parameters import Array, Layout
-from steelyard.prediction import Prediction
+from steelyard._arrays import Array
+from steelyard.identification.prediction import Prediction
+from steelyard.model.parameters import Layout
 from steelyard.report import numerals
 from steelyard.report.tables import effort_unit
 

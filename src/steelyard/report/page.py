@@ -11,8 +11,8 @@ import numpy as np
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from steelyard.identification import Identification
-from steelyard.prediction import Prediction
+from steelyard.identification.prediction import Prediction
+from steelyard.identification.result import Identification
 from steelyard.report import numerals, tables
 from steelyard.report.figures import run_figures
 from steelyard.report.templates import file_text, rendered

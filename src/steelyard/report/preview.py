@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steelyard.design import Design
-from steelyard.forecast import Forecast
-from steelyard.limit_proofs import Reached
-from steelyard.motion_rules import MotionRules, holds_always, used
-from steelyard.parameters import Array
+from steelyard._arrays import Array
+from steelyard.design.constraints import MotionRules, holds_always, used
+from steelyard.design.design import Design
+from steelyard.design.forecast import Forecast
+from steelyard.motion.bounds import Reached
+from steelyard.motion.trajectory import Chain, Trajectory
 from steelyard.report import numerals
 from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from steelyard.report.templates import rendered
-from steelyard.trajectory import Chain, Trajectory
 
 # Points of a line, and how many times what is reached a limit may be to be in the picture.
 _POINTS, _FAR = 360, 4.0

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.bodies import PayloadBody, payload_bodies
-from steelyard.consistency import judge
 from steelyard.findings import Finding
-from steelyard.identification import Identification
-from steelyard.parameters import INERTIAL, Layout
+from steelyard.identification.bodies import PayloadBody, payload_bodies
+from steelyard.identification.result import Identification
+from steelyard.model.parameters import INERTIAL, Layout
+from steelyard.physical.consistency import judge
+from steelyard.regression.scores import Score
 from steelyard.report import numerals
 from steelyard.report.numerals import DASH
-from steelyard.scores import Score
 
 # Relative standard deviation below which a parameter is well known, and below which it is known at all.
 GOOD, FAIR = 0.1, 0.5

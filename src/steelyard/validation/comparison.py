@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.identification import Identification
-from steelyard.parameters import Array
+from steelyard.identification.result import Identification
 
 # A difference below this fraction of the value is rounding, whatever the error bars say.
 _ROUNDING = 1e-9

@@ -8,19 +8,18 @@ from typing import Literal
 
 import numpy as np
 
-from steelyard.base_parameters import BaseParameters, base_parameters
-from steelyard.delays import at_delays, effort_shifts, estimate_delays
+from steelyard._arrays import Array, single_threaded
 from steelyard.errors import EstimationError
 from steelyard.estimators import Estimate, Estimator
 from steelyard.estimators.estimator import estimated, finds_gains, in_torques
-from steelyard.estimators.simulating import SimulatingEstimator
-from steelyard.information import Information
-from steelyard.load import with_load, without_load
-from steelyard.observe import Progress, observe
-from steelyard.parameters import Array
-from steelyard.problem import Problem
-from steelyard.scores import Score, score
-from steelyard.threads import single_threaded
+from steelyard.estimators.simulated.base import SimulatingEstimator
+from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
+from steelyard.identification.load import with_load, without_load
+from steelyard.model.base_parameters import BaseParameters, base_parameters
+from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress, observe
+from steelyard.regression.problem import Problem
+from steelyard.regression.scores import Score, score
 
 Time = tuple[str, str, int]
 

@@ -8,16 +8,15 @@ from operator import attrgetter
 
 import numpy as np
 
-from steelyard.decimation import DecimationStream
+from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
-from steelyard.estimators.simulating import driven_again
-from steelyard.identification import Identification
-from steelyard.observe import TILE, Progress
-from steelyard.parameters import Array
-from steelyard.prediction import as_identified
-from steelyard.problem import Problem
-from steelyard.samples import Samples
-from steelyard.threads import single_threaded
+from steelyard.estimators.simulated.base import driven_again
+from steelyard.identification.prediction import as_identified
+from steelyard.identification.result import Identification
+from steelyard.regression.decimation import DecimationStream
+from steelyard.regression.observe import TILE, Progress
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
 
 
 @dataclass(frozen=True)

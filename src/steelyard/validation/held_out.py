@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.decimation import DecimationStream
+from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
-from steelyard.identification import Identification
-from steelyard.observe import TILE, UNTOUCHED, LateEfforts, Progress
-from steelyard.parameters import Array
-from steelyard.prediction import as_identified
-from steelyard.problem import Problem
-from steelyard.samples import Piece, Samples, Stretch
-from steelyard.threads import single_threaded
+from steelyard.identification.prediction import as_identified
+from steelyard.identification.result import Identification
+from steelyard.regression.decimation import DecimationStream
+from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Piece, Samples, Stretch
 from steelyard.validation.residuals import Bin, Histogram, KeptRows, Whiteness, whiteness
 
 TOTAL = "total"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.parameters import Array
+from steelyard._arrays import Array
 
 # Residual rows kept for their autocorrelation, the longest lag looked at, and the lags whose share is counted.
 WHITENESS_ROWS, LONGEST_LAG, COUNTED_LAGS = 16384, 200, 40

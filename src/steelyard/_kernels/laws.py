@@ -1,0 +1,116 @@
+"""What terms add to the joint torques, as data: one compiled switch over the kinds of law.
+
+A law is a function f(x; shape) of one coordinate x: a combination of joint positions or velocities (a joint's own, or
+the speed of a motor that turns with several joints).
+
+    kind             f(x)                                    shape
+    ACCELERATION     x of q̈: constant inertia                 –
+    VISCOUS          x of q̇                                  –
+    CONSTANT         1                                       –
+    SMOOTH_SIGN      s = tanh(x / width)                     width
+    POSITIVE_SIGN    max(s, 0)                               width
+    NEGATIVE_SIGN    min(s, 0)                               width
+    ABSOLUTE         |x|                                     –
+    POWER            sign(x) |x|^exponent                    exponent
+    STRIBECK         s exp(−(x / speed)²)                    width, speed
+    LOAD             s |τ_rigid|^exponent                    width, exponent
+    LINEAR           x − free, of q                          free
+    SINE, COSINE     sin, cos(cycles x)                      cycles
+    DAHL             z, dz/dx = (1 − z sign(dx)) / length    length
+    CRANK            m L L' + n L', L² as of a crank         below, above, angle, m, n
+    GAS              L' p A, p = charge / (volume − (L − below + above) A)    below, above, angle, A, volume, charge
+
+The first three are linear and become matrices before a simulation starts. Kinds from LINEAR on are functions of
+positions, those before it of velocities.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from steelyard._kernels.spatial import OPTIONS
+
+ACCELERATION, VISCOUS, CONSTANT = 0, 1, 2
+SMOOTH_SIGN, POSITIVE_SIGN, NEGATIVE_SIGN, ABSOLUTE, POWER, STRIBECK, LOAD = 3, 4, 5, 6, 7, 8, 9
+LINEAR, SINE, COSINE, DAHL, CRANK, GAS = 10, 11, 12, 13, 14, 15
+# Columns of a law's row: kind, shape 6, the one joint it is about (−1 if several), and from ALONG on for every joint
+# its part in the coordinate, then what the value adds to the torques, then to the load that the gears carry.
+JOINT, ALONG = 7, 8
+# Below this speed [rad/s | m/s] the infinite slope of a root at rest is taken as that of its chord.
+_SLOWEST = 1e-6
+
+
+@njit(**OPTIONS)
+def value(laws, e, x, before, memory):
+    """f(x) of law e; Dahl's state was `memory` at the coordinate `before`, and the way from there is one way."""
+    kind = laws[e, 0]
+    if kind == SMOOTH_SIGN:
+        return np.tanh(x / laws[e, 1])
+    if kind == POSITIVE_SIGN:
+        return max(np.tanh(x / laws[e, 1]), 0.0)
+    if kind == NEGATIVE_SIGN:
+        return min(np.tanh(x / laws[e, 1]), 0.0)
+    if kind == ABSOLUTE:
+        return abs(x)
+    if kind == POWER:
+        return np.copysign(np.sqrt(abs(x)) if laws[e, 1] == 0.5 else abs(x) ** laws[e, 1], x)
+    if kind == STRIBECK:
+        return np.tanh(x / laws[e, 1]) * np.exp(-((x / laws[e, 2]) ** 2))
+    if kind == LINEAR:
+        return x - laws[e, 1]
+    if kind == SINE:
+        return np.sin(laws[e, 1] * x)
+    if kind == COSINE:
+        return np.cos(laws[e, 1] * x)
+    if kind == DAHL:
+        way = np.sign(x - before)
+        return way + (memory - way) * np.exp(-abs(x - before) / laws[e, 1])
+    below, above, delta = laws[e, 1], laws[e, 2], x + laws[e, 3]
+    stretch = below * above * np.sin(delta)
+    length = np.sqrt((below - above) ** 2 + 4.0 * below * above * np.sin(0.5 * delta) ** 2)
+    slope = stretch / length if length > 0.0 else 0.0
+    if kind == CRANK:
+        return laws[e, 4] * stretch + laws[e, 5] * slope
+    pressure = laws[e, 6] / (laws[e, 5] - (length - (below - above)) * laws[e, 4])
+    return slope * pressure * laws[e, 4]
+
+
+@njit(**OPTIONS)
+def steepest(laws, e, x):
+    """A bound of |f'| near x that says how short a step must be; zero for laws that are never stiff."""
+    kind = laws[e, 0]
+    if kind in (SMOOTH_SIGN, POSITIVE_SIGN, NEGATIVE_SIGN, STRIBECK):
+        return 1.0 / laws[e, 1]
+    if kind in (ABSOLUTE, LINEAR):
+        return 1.0
+    if kind == POWER:
+        return max(1.0, laws[e, 1]) * max(abs(x), _SLOWEST) ** (laws[e, 1] - 1.0)
+    if kind in (SINE, COSINE):
+        return laws[e, 1]
+    if kind == DAHL:
+        return 2.0 / laws[e, 1]
+    return 0.0
+
+
+@njit(**OPTIONS)
+def slope_at(laws, e, x):
+    """|f'(x)| of a velocity law; of a root at rest that of its chord."""
+    kind = laws[e, 0]
+    if kind == POWER:
+        return laws[e, 1] * max(abs(x), _SLOWEST) ** (laws[e, 1] - 1.0)
+    if kind == ABSOLUTE:
+        return 1.0
+    if (kind == POSITIVE_SIGN and x < 0.0) or (kind == NEGATIVE_SIGN and x > 0.0):
+        return 0.0
+    sign = np.tanh(x / laws[e, 1])
+    slope = (1.0 - sign * sign) / laws[e, 1]
+    return slope * np.exp(-((x / laws[e, 2]) ** 2)) if kind == STRIBECK else slope
+
+
+@njit(**OPTIONS)
+def chord(laws, e, x):
+    """|f(x) / x| of a velocity law: how it damps without ever turning a speed round."""
+    if abs(x) < _SLOWEST * 1e-6 or (laws[e, 0] == POWER and abs(x) < _SLOWEST):
+        return steepest(laws, e, x)
+    return abs(value(laws, e, x, 0.0, 0.0) / x)

@@ -1,0 +1,1 @@
+"""Kernels for robots with loops: closure and projected equations of motion."""

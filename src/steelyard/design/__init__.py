@@ -1,0 +1,1 @@
+"""Which motion to run next."""

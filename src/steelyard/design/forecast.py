@@ -1,0 +1,176 @@
+"""Forecast: the σ to expect of every parameter before a motion is run, and what no motion can show, or not this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from steelyard._arrays import Array
+from steelyard.design.prior_knowledge import Known, known
+from steelyard.errors import DataError
+from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, spread
+from steelyard.identification.result import Identification
+from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
+from steelyard.model.model import Model
+from steelyard.model.payload import UNLOADED
+from steelyard.motion.trajectory import Trajectory
+from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.observe import observe
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What weighted least squares will make of planned rows.
+
+    value       base values of the nominal model (b,), NaN where the robot file gives none
+    covariance  (F + F_given)⁻¹ of the base parameters (b, b); NaN for those that the motion does not show
+    condition, condition_scaled   of W / σ, and of the same with columns of unit norm (those shown alone)
+    """
+
+    base: BaseParameters
+    noise: Array
+    value: Array
+    covariance: Array
+    condition: float
+    condition_scaled: float
+
+    @cached_property
+    def std(self) -> Array:
+        """σ of every base parameter (b,) in its own unit; NaN where the motion does not show it."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @cached_property
+    def relative(self) -> Array:
+        """σ as a share of the nominal value (b,); infinite where that is zero."""
+        with np.errstate(divide="ignore"):
+            return self.std / np.abs(self.value)
+
+    def worst(self, scale: Array, parameters: Sequence[str] = ()) -> tuple[str, float]:
+        """The parameter with the largest σ / scale (b,) and that ratio: of those named, or of all; infinite if unseen.
+
+        `criteria.deviation_scale` gives a scale for parameters whose values are zero or hardly matter too.
+        """
+        names = self.base.names
+        chosen = [names.index(name) for name in parameters] or list(range(len(names)))
+        ratio = np.nan_to_num(self.std[chosen] / scale[chosen], nan=np.inf)
+        k = int(np.argmax(ratio))
+        return names[chosen[k]], float(ratio[k])
+
+    @property
+    def geometric_mean(self) -> float:
+        """exp(mean log σ) over the parameters shown: halved where every σ is halved, whatever the units."""
+        return float(np.exp(np.nanmean(np.log(self.std))))
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Base parameters that this motion does not show, though others would."""
+        return tuple(name for name, s in zip(self.base.names, self.std, strict=True) if np.isnan(s))
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """Standard parameters without an effect on any torque, however the robot moves."""
+        return tuple(self.base.layout.names[k] for k in self.base.zero)
+
+    @property
+    def grouped(self) -> Mapping[str, tuple[str, ...]]:
+        """Standard parameters that no motion shows by themselves: {name: base parameters they are part of}.
+
+        A base parameter that holds others is among them: its σ is that of the sum.
+        """
+        several = np.count_nonzero(self.base.map, axis=1) > 1
+        out = {}
+        for c, name in enumerate(self.base.layout.names):
+            rows = np.flatnonzero(self.base.map[:, c])
+            if len(rows) and (len(rows) > 1 or several[rows[0]]):
+                out[name] = tuple(self.base.names[k] for k in rows)
+        return out
+
+    def fate(self, name: str) -> str:
+        """What becomes of a standard parameter, in words."""
+        self.base.layout.index(name)
+        if name in self.never:
+            return "not identifiable however you move: it has no effect on any torque"
+        if name in self.base.names and name in self.unseen:
+            return "not by this motion: another would show it"
+        if name in self.grouped:
+            return f"not by itself however you move: only in {', '.join(self.grouped[name])}"
+        return "by this motion" if name in self.base.names else "known beforehand or left out"
+
+
+def planned(
+    model: Model, trajectory: Trajectory, rate_hz: float, name: str = "planned", load: str = UNLOADED
+) -> Samples:
+    """The samples that a trajectory will give at `rate_hz`, for `forecast`. Efforts are a stand-in: no σ depends on
+    them."""
+    if trajectory.dof != model.robot.dof:
+        raise DataError(f"The trajectory moves {trajectory.dof} joints; '{model.robot.name}' has {model.robot.dof}.")
+    t = sample_times(trajectory.duration, rate_hz)
+    q, v, a = trajectory.at(t)
+    # a ramp, because an effort that never changes is taken for a dead channel
+    return Samples.from_arrays(name, model.robot.axis_names, rate_hz, q, v, a, np.tile(t, (len(q), 1)), load)
+
+
+def sample_times(duration: float, rate_hz: float) -> Array:
+    """0, 1/rate, … up to the end of a motion [s]."""
+    return np.arange(int(np.floor(duration * rate_hz * (1.0 + 1e-12))) + 1) / rate_hz
+
+
+def row_noise(information: Information, base: BaseParameters) -> Array:
+    """σ_j (n,) of the rows of an earlier log: what its own least squares left unexplained, joint by joint."""
+    return joint_deviations(information, base)
+
+
+def checked_noise(noise: Array | float | Sequence[float], dof: int) -> Array:
+    """σ_j (n,) of the rows, one number for all joints or one each."""
+    given = np.asarray(noise, float)
+    if given.shape not in ((), (dof,)) or not np.all(np.isfinite(given)) or np.any(given <= 0.0):
+        raise DataError(f"noise must be one positive σ [N·m | N], or one for each of {dof} joints, not {noise!r}.")
+    return np.array(np.broadcast_to(given, dof))
+
+
+def forecast(
+    problem: Problem,
+    noise: Array | float | Sequence[float],
+    given: Known | Information | Identification | None = None,
+    base: BaseParameters | None = None,
+) -> Forecast:
+    """σ of every base parameter from planned runs (`planned`), with the filters and row mask of the problem.
+
+    `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way (`row_noise`,
+    `Known.noise`). `given` is what earlier work already tells about the same model; observed rows count with the same
+    σ_j, what is `Known` as it is.
+    """
+    base = base_parameters(problem.model) if base is None else base
+    sigma = checked_noise(noise, problem.model.robot.dof)
+    roots = [] if given is None else [known(given, base, sigma).root]
+    roots.append(stacked(observe(problem), base.kept, 1.0 / sigma)[:, :-1])
+    return forecast_of(triangular(np.concatenate(roots)), base, sigma, problem.model.layout.nominal)
+
+
+def so_far(given: Known, theta: Array | None = None) -> Forecast:
+    """The same before anything more is run: σ of what is known already; θ (C,) are nominal values."""
+    return forecast_of(given.root, given.base, given.noise, theta)
+
+
+def forecast_of(r: Array, base: BaseParameters, noise: Array, theta: Array | None) -> Forecast:
+    """The forecast of a square root r (rows, b) of the information, F = rᵀ r."""
+    shown = np.zeros(len(base), bool)
+    shown[list(independent_columns(r, DATA_TOLERANCE).kept)] = True
+    w = triangular(r[:, shown])
+    inverse = solve_triangular(w, np.eye(len(w)))
+    value = np.full(len(base), np.nan) if theta is None else base.map @ theta
+    scaled = w / np.linalg.norm(w, axis=0)
+    return Forecast(
+        base,
+        noise,
+        value,
+        spread(inverse @ inverse.T, shown),
+        float(np.linalg.cond(w)),
+        float(np.linalg.cond(scaled)),
+    )

@@ -1,0 +1,151 @@
+"""Least squares over robots that can exist: a full standard set, with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import EstimationError, choices
+from steelyard.estimators.consistent.fit import ROUNDING, Data, certified, fitted
+from steelyard.estimators.consistent.priors import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.least_squares import joint_deviations, solve
+from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
+from steelyard.findings import Finding
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.physical.cones import Answer, Scales, column_scales
+from steelyard.physical.constraints import PHYSICAL, Constraints
+from steelyard.physical.nearest import reconstruction
+from steelyard.physical.prior import Prior, Widths
+from steelyard.regression.information import Information, stacked
+
+Choice = Literal["cross-validation", "l-curve"]
+CHOICES = {"cross-validation": chosen_weight, "l-curve": corner_weight}
+# Weight zero is a rope: a prior a thousand times wider than stated decides what data and constraints leave open.
+ROPE = 1e-6
+# The rope is never thinner than this part of the strongest row of data, or the solver would not feel it.
+THINNEST = 1e-14
+# Least squares that is so close to what is possible [σ] may be possible as it is.
+AT_HAND = 1.0
+# A value of more standard deviations than this tells how large things are.
+SURE = 3.0
+# … if the motion shows it by more than this part of the best shown of its unit.
+HARDLY = 1e-6
+
+
+@final
+@dataclass(frozen=True)
+class Consistent:
+    """Weighted least squares over the standard parameters of robots that can exist.
+
+    θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0, `constraints`
+
+    P_l is the pseudo-inertia of link or payload l. `weight` 0: nothing is pulled, and of all sets that fit as well the
+    one nearest to the robot file is taken; a number, "cross-validation" or "l-curve". d is the `regulariser`:
+    "euclidean" in `widths`, "entropic" or "pull-back". `weighting` "wls" has a σ a joint, "ls" one for all.
+    """
+
+    weight: float | Choice = 0.0
+    regulariser: Regulariser = "euclidean"
+    weighting: Literal["wls", "ls"] = "wls"
+    widths: Widths = Widths()
+    constraints: Constraints = PHYSICAL
+    name: ClassVar[str] = "consistent"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.weight, str):
+            if self.weight not in CHOICES:
+                valid = ("a number", *CHOICES)
+                raise EstimationError("Estimator 'consistent': " + choices("weight", self.weight, valid))
+        elif self.weight != 0.0:
+            checked_weight(self.weight)
+        if self.regulariser not in REGULARISERS:
+            raise EstimationError("Estimator 'consistent': " + choices("regulariser", self.regulariser, REGULARISERS))
+        if self.weighting not in ("wls", "ls"):
+            raise EstimationError("Estimator 'consistent': " + choices("weighting", self.weighting, ("wls", "ls")))
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        sigma = joint_deviations(information, base)
+        if self.weighting == "ls":
+            sigma = np.where(np.isfinite(sigma), np.sqrt(np.nanmean(sigma**2)), np.nan)
+        weights = np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
+        rows = stacked(information, base.kept, weights)
+        if self.weight != 0.0:
+            return self.constrained(base, information, weights, Data.solved(rows), None)
+        free = solve(information, base, weights)
+        return self.constrained(base, information, weights, Data(rows, free.value), free)
+
+    def constrained(
+        self, base: BaseParameters, information: Information, weights: Array, data: Data, free: Estimate | None
+    ) -> Estimate:
+        """The physical estimate by the squares of `data`, with the error bars of the unconstrained estimate `free`.
+
+        Where there is none, they come from the `information` with `weights` (n,) of its joints and the prior. These
+        choose the prior's weight too.
+        """
+        scales = believable_scales(base, data)
+        thin = rope(base.layout, scales, self.widths)
+        if self.weight == 0.0:
+            assert free is not None
+            answer = self._unpulled(base, data, thin, scales)
+            return certified(base, data, answer, free, 0.0, self.constraints, scales, information)
+        pulled = pull(base.layout, information, scales, self.widths, self.regulariser)
+        in_base = pulled.prior.in_base(base)
+        weight, findings = self._weight(information, base, weights, in_base)
+        leaning = free or regularised(information, base, in_base, weight, weights)
+        answer = self._pulled(base, data, pulled, weight, thin, scales)
+        found = certified(base, data, answer, leaning, weight, self.constraints, scales, information, self.regulariser)
+        return found.with_findings((*findings, *pulled.findings))
+
+    def _weight(
+        self, information: Information, base: BaseParameters, weights: Array, prior: Array
+    ) -> tuple[float, tuple[Finding, ...]]:
+        if isinstance(self.weight, str):
+            weight, findings = CHOICES[self.weight](information, base, weights, prior)
+            return float(weight), findings
+        return float(self.weight), ()
+
+    def _unpulled(self, base: BaseParameters, data: Data, thin: Prior, scales: Scales) -> Answer:
+        """The unconstrained base values where they are possible, else the nearest possible ones."""
+        least = max(ROPE, THINNEST * float(np.abs(data.rows[:, :-1] @ base.map * thin.width).max()) ** 2)
+        rows = np.vstack([data.standard(base), np.sqrt(least) * thin.rows])
+        near = fitted(base, rows, self.constraints, scales)
+        moved = data.moved(base.map @ near.theta)
+        if moved > AT_HAND and moved > ROUNDING * data.effort:
+            return near
+        exact = reconstruction(data.shown(base), data.value, thin.reference, thin.width, self.constraints)
+        return near if exact is None else exact
+
+    def _pulled(
+        self, base: BaseParameters, data: Data, pulled: Pull, weight: float, thin: Prior, scales: Scales
+    ) -> Answer:
+        entropies, told = pulled.entropies(base.layout, weight, self.widths.inertia), pulled.prior.told
+        by_entropy = np.zeros(len(told), bool)
+        for entropy in entropies:
+            by_entropy[entropy.columns] = True
+        silent = replace(thin, width=np.where(told, np.inf, thin.width))
+        prior = np.sqrt(weight) * pulled.prior.rows
+        squares = [data.standard(base), prior[~by_entropy[told]], np.sqrt(ROPE) * silent.rows]
+        nearly = prior[by_entropy[told]] if entropies else None
+        return fitted(base, np.vstack(squares), self.constraints, scales, entropies, nearly)
+
+
+def believable_scales(base: BaseParameters, data: Data) -> Scales:
+    """Sizes of bodies and columns.
+
+    What the motion hardly shows has values of any size by itself, and bodies of that size would blind the solver to all
+    others: such values count for no more than the largest of their unit that is sure, or in the robot file.
+    """
+    reference, value = nominal_or_zero(base.layout), np.nan_to_num(data.value)
+    largest, seen = np.abs(base.map).max(axis=1), np.linalg.norm(data.rows[:, :-1], axis=0)
+    size, file = np.abs(value) / largest, np.abs(base.map @ reference) / largest
+    for unit in set(base.units):
+        own = np.array([u == unit for u in base.units])
+        sure = own & (np.abs(value) > SURE * data.std) & (seen > HARDLY * seen[own].max())
+        most = max(size[sure].max(initial=0.0), file[own].max())
+        if most > 0.0:
+            size[own & ~sure] = np.minimum(size[own & ~sure], most)
+    return column_scales(base, size * largest, reference)

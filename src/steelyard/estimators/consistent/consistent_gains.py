@@ -1,0 +1,109 @@
+"""Drive gains and a standard set that can exist, by the likelihood of the efforts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.estimators.consistent.consistent import Choice, Consistent
+from steelyard.estimators.consistent.fit import Data
+from steelyard.estimators.consistent.priors import Regulariser
+from steelyard.estimators.estimator import Estimate, GainEstimate, in_torques
+from steelyard.estimators.gains.equations import DriveEquations, GainSolution
+from steelyard.estimators.gains.error_bars import gain_estimate, scaled_blocks
+from steelyard.estimators.gains.solvers import linear_covariance, separable
+from steelyard.estimators.least_squares import joint_deviations
+from steelyard.findings import Finding
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.physical.constraints import PHYSICAL, Constraints
+from steelyard.physical.prior import Widths
+from steelyard.regression.information import Information, stacked, triangular
+
+# Steps end when no gain moves by more than this share of itself.
+TOLERANCE, MOST_STEPS = 1e-7, 20
+# What still moves at the end matters above this part of a gain's σ.
+SETTLED = 0.01
+
+
+@final
+@dataclass(frozen=True)
+class ConsistentGains:
+    """Drive gains as in gains, parameters as in consistent, together.
+
+    (ĝ, θ̂) = argmin Σ_j ‖e_j − (W_j θ + K_j)/g_j‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0
+
+    K_j is the torque of what is known of the payload, which gives the scale. Linear in θ for given gains: Gauss–Newton
+    from the unconstrained estimate, each step a convex problem. Options as in consistent.
+    """
+
+    weight: float | Choice = 0.0
+    regulariser: Regulariser = "euclidean"
+    widths: Widths = Widths()
+    constraints: Constraints = PHYSICAL
+    name: ClassVar[str] = "consistent-gains"
+    finds_gains: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self._of_torques()
+
+    def _of_torques(self) -> Consistent:
+        return Consistent(self.weight, self.regulariser, widths=self.widths, constraints=self.constraints)
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        free = gain_estimate(base, information, separable, linear_covariance, None)
+        assert free.gains is not None
+        blocks, _ = scaled_blocks(base, information)
+        equations, motors = blocks.whole, list(blocks.motors)
+        torques = in_torques(information, free).without_known()
+        sigma = joint_deviations(torques, base)
+        weights = np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
+        # what this motion makes of the parameters that it does not show, whatever the gains
+        shares = Data(stacked(torques, base.kept, weights), free.value).shares[blocks.excited]
+        at = GainSolution(free.gains.factor[motors], free.value[blocks.excited])
+        found, moves = free, np.full(len(motors), np.inf)
+        for _ in range(MOST_STEPS):
+            data = Data(_marginal(equations, at, shares), free.value)
+            found = self._of_torques().constrained(base, torques, weights, data, free)
+            value = shares @ found.value
+            factor = _gains(equations, value)
+            moves, at = np.abs(factor / at.factor - 1.0), GainSolution(factor, value)
+            if np.all(moves <= TOLERANCE):
+                break
+        factors = free.gains.factor.copy()
+        factors[motors] = at.factor
+        found = replace(found, gains=replace(free.gains, factor=factors))
+        parts = moves * at.factor / _deviations(free.gains)[motors]
+        if np.all((moves <= TOLERANCE) | (parts <= SETTLED)):
+            return found
+        message = (
+            f"the gains still move by {moves.max():.1g} of themselves, {np.nanmax(parts):.1g} σ, "
+            f"after {MOST_STEPS} steps"
+        )
+        advice = "compare with the estimator gains; carry a heavier payload, or state more of it"
+        return found.with_findings([Finding("gains-not-settled", "warning", message, fix=advice)])
+
+
+def _deviations(gains: GainEstimate) -> Array:
+    """σ of the gains (n,): robust, classical where there is no robust one."""
+    count = len(gains.factor)
+    robust, classical = (np.sqrt(np.diagonal(c)[:count]) for c in (gains.covariance, gains.covariance_classical))
+    return np.where(np.isfinite(robust) & (robust > 0.0), robust, classical)
+
+
+def _marginal(equations: DriveEquations, at: GainSolution, shares: Array) -> Array:
+    """Rows [R | y] (b + 1, b + 1) of all base parameters, the gains being the best for each: linearised at (g, χ)."""
+    count = len(at.value)
+    jacobian = equations.jacobian(at)
+    y = jacobian[:, :count] @ at.value + equations.residual(at)
+    r = triangular(np.column_stack([jacobian[:, count:], jacobian[:, :count] @ shares, y]))
+    return r[len(at.factor) :, len(at.factor) :]
+
+
+def _gains(equations: DriveEquations, value: Array) -> Array:
+    """g_j = ‖t_j‖² / (t_j · e_j), the best for torques t = W χ + K."""
+    torque = equations.torque(value)
+    squares, products = (np.bincount(equations.motor, x) for x in (torque**2, torque * equations.effort))
+    return squares / products

@@ -1,0 +1,1 @@
+"""Drive gains and parameters together, by least squares and total least squares."""

@@ -1,0 +1,33 @@
+"""Drive gains by likelihood: the effort is the noisy response, the motion is exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.gains.error_bars import checked_ratio, gain_estimate
+from steelyard.estimators.gains.solvers import linear_covariance, separable
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.information import Information
+
+
+@final
+@dataclass(frozen=True)
+class Gains:
+    """Drive gains and base parameters together, by the likelihood of the efforts.
+
+    (ĝ, χ̂) = argmin Σ_j ‖e_j − (W_j χ + K_j)/g_j‖² / σ_j²
+    K_j is the torque of what is known of the payload, which gives the scale. Separable in h = 1/g: variable projection.
+    `ratio` cancels uncertain base parameters as `essential` does; None keeps all.
+    """
+
+    ratio: float | None = None
+    name: ClassVar[str] = "gains"
+    finds_gains: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_ratio(self.ratio)
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        return gain_estimate(base, information, separable, linear_covariance, self.ratio)

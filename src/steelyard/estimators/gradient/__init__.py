@@ -1,0 +1,1 @@
+"""Recursive estimation by gradient steps (P1)."""

@@ -1,0 +1,1 @@
+"""Least squares pulled towards a prior: `map` and `ridge`."""

@@ -1,0 +1,35 @@
+"""Weighted least squares with a prior: maximum a posteriori."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.regularised.fit import checked_weight, regularised
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.physical.prior import Widths, nominal_prior, with_friction
+from steelyard.regression.information import Information
+
+
+@final
+@dataclass(frozen=True)
+class MAP:
+    """Weighted least squares with the robot file's nominal values as a prior.
+
+    θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · ‖D⁻¹(θ − θ_nominal)‖²
+
+    `weight` None is chosen inside the data: ten blocks of time are left out in turn, and the largest weight is taken
+    whose error is within one standard error of the smallest. D holds the `widths`.
+    """
+
+    weight: float | None = None
+    widths: Widths = Widths()
+    name: ClassVar[str] = "map"
+
+    def __post_init__(self) -> None:
+        checked_weight(self.weight)
+
+    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+        prior = with_friction(nominal_prior(base.layout, self.widths), information, self.widths.friction)
+        return regularised(information, base, prior.in_base(base), self.weight)

@@ -1,0 +1,1 @@
+"""Estimators that simulate the closed loop: `iv`, `didim`, `output-error`."""

@@ -1,0 +1,1 @@
+"""C and Python written from symbolic equations."""

@@ -1,0 +1,77 @@
+"""Test vectors: states with the torques that the model itself gives there, for the self-test of exported code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.export.parameter_set import Identified
+from steelyard.export.parity import States, random_states
+from steelyard.model.terms import TIME, Dahl, OnJoints
+from steelyard.model.terms.term import laws_of
+
+# Steps of the walk on which Dahl's states are tested [rad | m]: about as long as their lengths.
+_STEP = 1e-3
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """States (n, N) with their torques (n, N), those at rest (n, N) and mass matrices (n, n, N).
+
+    `walk` are consecutive states in small steps with the torques of a model that remembers; None where none does.
+    """
+
+    states: States
+    torque: Array
+    gravity: Array
+    mass: Array
+    walk: tuple[States, Array] | None
+
+
+def vectors(identified: Identified, count: int = 16, seed: int = 1) -> Vectors:
+    """Test vectors of what is exported; the first state is at rest, where a sign is zero."""
+    model = identified.model
+    drawn = random_states(model, count, seed)
+    for signal in (drawn.v, drawn.a):
+        signal[:, 0] = 0.0
+    still = np.zeros_like(drawn.q)
+    walk = None
+    if _remembering(identified):
+        rng = np.random.default_rng(seed)
+        q = drawn.q[:, :1] + np.cumsum(rng.normal(0.0, _STEP, drawn.q.shape), axis=1)
+        steps = drawn._replace(q=q)
+        walk = (steps, exported_torque(identified, *steps, remember=True))
+    return Vectors(
+        drawn,
+        exported_torque(identified, *drawn),
+        exported_torque(identified, drawn.q, still, still),
+        model.mass_matrix(drawn.q, identified.bearing),
+        walk,
+    )
+
+
+def exported_torque(identified: Identified, q: Array, v: Array, a: Array, remember: bool = False) -> Array:
+    """τ (n, N) by the model itself, without the terms that no code can hold.
+
+    States stand alone: Dahl's states are those of steady sliding, sign(q̇), unless consecutive states are remembered.
+    """
+    model, theta = identified.model, identified.theta.copy()
+    sliding = np.zeros_like(q)
+    for filling in model.fillings:
+        inner = filling.term.term if isinstance(filling.term, OnJoints) else filling.term
+        lost = laws_of(filling.term, model.robot) is None and inner.name != "springs"
+        slides = isinstance(inner, Dahl) and not remember
+        for entry in filling.entries:
+            column = model.layout.index(entry.column.name)
+            if slides:
+                sliding[entry.row] += theta[column] * np.sign(v[entry.row])
+            if slides or lost:
+                theta[column] = 0.0
+    t = np.zeros(q.shape[1]) if TIME in model.uses else None
+    return model.torque(q, v, a, theta, t, load=identified.load) + sliding
+
+
+def _remembering(identified: Identified) -> bool:
+    return "past" in identified.model.uses

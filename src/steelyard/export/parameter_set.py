@@ -1,0 +1,176 @@
+"""Identified: the full standard set of a result that goes into files, physical unless it is said not to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import ModelError, choices
+from steelyard.export.parity import random_states
+from steelyard.identification.result import Identification
+from steelyard.model.model import Model
+from steelyard.model.payload import UNLOADED
+from steelyard.model.terms import TIME
+from steelyard.physical.certificates import smallest_eigenvalues, unphysical
+from steelyard.physical.consistency import link_columns
+from steelyard.physical.nearest import NOISE_SIGMA, nearest_feasible, scatter
+
+# Below this the torques of two standard sets are the same but for rounding.
+SAME_TORQUE = 1e-9
+# A physical set that changes torques by more than this part of them is another robot, no reading of the result; beyond
+# so many σ a tenth of that is.
+OTHER_ROBOT, FAR_SIGMA = 0.3, 100.0
+# A body of more than this many times the mass of the whole robot in the file, or of so many kg, was not identified.
+HEAVY, HEAVIEST = 1e3, 1e6
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A model with standard parameters theta (C,) [SI] and the load case it is exported with.
+
+    `rule` says how the set was chosen, `estimator` by what it was found. What a physical set cost: `distance_sigma`,
+    how far its base values lie from the result's, and `torque_change` ‖τ(θ) − τ_result‖ / ‖τ_result‖ on random states.
+    """
+
+    model: Model
+    theta: Array
+    rule: str
+    load: str = UNLOADED
+    estimator: str = ""
+    distance_sigma: float = 0.0
+    torque_change: float = 0.0
+
+    @property
+    def bearing(self) -> Array:
+        """theta (C,) with the payload of the load case made part of the link that carries it."""
+        return self.model.bearing(self.theta, self.load)
+
+    @cached_property
+    def smallest(self) -> dict[str, float]:
+        """The certificate: smallest eigenvalue of every body's pseudo-inertia [SI], payloads included."""
+        return smallest_eigenvalues(self.model.layout, self.theta)
+
+    @cached_property
+    def physical(self) -> bool:
+        return not unphysical(self.model.layout, self.theta)
+
+    @property
+    def certificate(self) -> str:
+        """One sentence on whether such a robot can exist."""
+        name = min(self.smallest, key=lambda name: self.smallest[name])
+        least = f"smallest eigenvalue of a pseudo-inertia {self.smallest[name]:.3g} ({name})"
+        if self.physical:
+            return f"Certified: every body can exist, friction and rotor inertias are not negative; {least}."
+        wrong = ", ".join(unphysical(self.model.layout, self.theta))
+        return f"Not physical ({wrong}): it predicts torque, and must not be simulated; {least}."
+
+    @property
+    def cost(self) -> str:
+        """What choosing this set changed, in σ and in torque; empty where nothing."""
+        if self.distance_sigma == 0.0 and self.torque_change <= SAME_TORQUE:
+            return ""
+        beyond = "" if self.distance_sigma <= NOISE_SIGMA else ", more than noise explains: see steelyard consistency"
+        return (
+            f"Its base values lie {self.distance_sigma:.3g} σ from the result's{beyond}; torques differ by "
+            f"{self.torque_change:.2g} (relative, random states)."
+        )
+
+
+def identified(
+    model: Model, result: Identification, load: str = UNLOADED, allow_infeasible: bool = False
+) -> Identified:
+    """The standard set of a result for export: its own where that is physical, else the nearest that is.
+
+    The nearest has the same base values where a physical robot can have them; where none can, those nearest in σ, and
+    the price is told. `allow_infeasible` takes the result's own set, or its base values on the kept columns, as they
+    are. `load` names a payload of the model that the export carries.
+    """
+    if result.carried is not None:
+        model = replace(model, carried=result.carried)
+    if model.layout.names != result.base.layout.names:
+        raise ModelError(
+            f"The model of '{model.robot.name}' has other columns than the result: its terms or payloads differ from "
+            "those of the fit. Reopen the result with its own project."
+        )
+    if load not in (UNLOADED, *model.loads):
+        raise ModelError(choices("load", load, (UNLOADED, *model.loads)))
+    own = result.standard
+    if own is not None and (allow_infeasible or not unphysical(model.layout, own)):
+        change = _torque_change(model, own, result.theta, load)
+        rule = f"the result's own: {result.standard_rule}"
+        chosen = Identified(model, own, rule, load, result.estimator, 0.0, change)
+        return chosen if allow_infeasible else _sane(chosen)
+    if allow_infeasible:
+        unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
+        if unknown:
+            raise ModelError(f"These base parameters have no value: {', '.join(unknown)}. Leave allow_infeasible out.")
+        rule = "the base values on their own columns, zero elsewhere"
+        return Identified(model, result.theta, rule, load, result.estimator)
+    found = nearest_feasible(result.base, result.value, _spread(result))
+    prior = "smallest" if result.base.layout.nominal is None else "nearest to the nominal values"
+    values = "the result's base values" if found.possible else "the possible base values nearest to the result's"
+    rule = f"the physical set {prior} with {values}"
+    if _cancelled(result).any():
+        rule += " (cancelled ones counted as zero, as firmly as the best known of their unit)"
+    # what has no value is taken from the prior, and is no change
+    reference = result.base.theta(np.where(np.isfinite(result.value), result.value, result.base.map @ found.theta))
+    change = _torque_change(model, found.theta, reference, load)
+    return _sane(Identified(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
+
+
+def _cancelled(result: Identification) -> NDArray[np.bool_]:
+    """Base parameters (b,) that have a value and no error bar."""
+    return np.isfinite(result.value) & ~np.isfinite(np.diagonal(result.covariance_classical))
+
+
+def _spread(result: Identification) -> Array:
+    """Covariance (b, b) of the base values.
+
+    A parameter that the estimator cancelled is zero by decision and has no error bar. It is held there as firmly as the
+    best known one of its unit, without correlation; else the file's value would come back in its place.
+    """
+    spread = scatter(result.std, result.covariance_classical)
+    variance, cancelled = np.diagonal(spread), _cancelled(result)
+    if not cancelled.any():
+        return spread
+    base = result.base
+    units = np.array([base.layout.columns[k].unit for k in base.kept])
+    spread = np.where(cancelled[:, None] | cancelled[None, :], 0.0, spread)
+    for k in np.flatnonzero(cancelled):
+        alike = variance[np.isfinite(variance) & (units == units[k])]
+        best = alike if alike.size else variance[np.isfinite(variance)]
+        spread[k, k] = best.min(initial=np.inf)
+    return spread
+
+
+def _sane(chosen: Identified) -> Identified:
+    """The set, unless it is another robot than the result's: such a file would only mislead."""
+    layout = chosen.model.layout
+    masses = {name: float(chosen.theta[columns[9]]) for name, columns in link_columns(layout).items()}
+    nominal = None if layout.nominal is None else sum(layout.nominal[c[9]] for c in link_columns(layout).values())
+    bound = min(HEAVIEST, HEAVY * nominal) if nominal else HEAVIEST
+    heavy = [f"{name} of {mass:.3g} kg" for name, mass in masses.items() if mass > bound]
+    far = chosen.distance_sigma > FAR_SIGMA
+    why = f"has {', '.join(heavy)}" if heavy else ""
+    if not chosen.torque_change <= (0.1 if far else 1.0) * OTHER_ROBOT:  # NaN too
+        away = f" and its base values lie {chosen.distance_sigma:.3g} σ away" if chosen.distance_sigma else ""
+        why = why or f"changes torques by {100.0 * chosen.torque_change:.3g} %{away}"
+    if why:
+        raise ModelError(
+            f"The set to export ({chosen.rule}) {why}: that is not the robot that was measured. Look at the result "
+            "first (steelyard consistency): a gain, a unit, the kinematics or the excitation is wrong. C and Python "
+            "can be written with the values as identified (--allow-infeasible)."
+        )
+    return chosen
+
+
+def _torque_change(model: Model, theta: Array, own: Array, load: str) -> float:
+    """‖τ(theta) − τ(own)‖ / ‖τ(own)‖ on random states, at the start of a run."""
+    states = random_states(model)
+    t = np.zeros(states.q.shape[1]) if TIME in model.uses else None
+    reference = model.torque(*states, own, t, load=load)
+    return float(np.linalg.norm(model.torque(*states, theta, t, load=load) - reference) / np.linalg.norm(reference))

@@ -1,0 +1,1 @@
+"""URDF and MJCF: the user's own file edited, or a new one."""

@@ -1,0 +1,178 @@
+"""Rotor inertia and friction of the joints as robot files hold them, and what of a model they cannot hold.
+
+URDF knows damping and friction of a joint, MuJoCo armature too: τ = armature q̈ + damping q̇ + friction sign(q̇). A
+model with only Fv and Fc has its own values written, of asymmetric friction the mean (Fcp + Fcn)/2; one with more has
+the nearest line to its whole friction curve (`friction`). All else is told by name, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard._arrays import Array
+from steelyard.errors import ModelError
+from steelyard.export.robot_files.friction_line import Curves, FrictionLine, curves, line
+from steelyard.model.model import Model
+from steelyard.model.parameters import Column
+from steelyard.model.payload import UNLOADED
+from steelyard.model.robot import Drive
+from steelyard.model.terms import LOAD, PAST, AsymmetricCoulomb, Coulomb, Coupling
+from steelyard.model.terms.term import linear_unit
+from steelyard.physical.consistency import negative_drive
+
+ARMATURE, DAMPING, FRICTION = "armature", "damping", "friction"
+UNITS: Mapping[str, str] = {ARMATURE: "kg.m2", DAMPING: "N.m.s", FRICTION: "N.m"}
+# Symbol of a column → where it goes, and which part of it.
+_GOES: Mapping[str, tuple[str, float]] = {
+    "Ia": (ARMATURE, 1.0),
+    "Fv": (DAMPING, 1.0),
+    "Fc": (FRICTION, 1.0),
+    "Fcp": (FRICTION, 0.5),
+    "Fcn": (FRICTION, 0.5),
+}
+# Below this part of a curve nothing of it is lost.
+ROUNDING = 1e-9
+_NAMES: Mapping[str, str] = {"Ia": "The rotor inertia Ia", "off": "The offset"}
+
+
+@dataclass(frozen=True)
+class Drives:
+    """joint → {armature, damping, friction}, of these what was identified, and sentences on what does not fit.
+
+    `springs` has the stiffness of springs that the file knows, by the names of their columns. `lines` are the joints
+    whose friction the file holds in part, and `notes` says what to do where that is too little.
+    """
+
+    values: Mapping[str, Mapping[str, float]]
+    springs: Mapping[str, float]
+    left_out: tuple[str, ...]
+    lines: tuple[FrictionLine, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        poor = [one.joint for one in self.lines if one.much]
+        if not poor:
+            return ()
+        return (
+            f"Much of the friction of {', '.join(poor)} is lost in this format. To simulate with it, identify with "
+            'terms = "plain", whose Fv and Fc are the best for the logged motion; C and Python hold the whole curve.',
+        )
+
+    def drive(self, joint: str, before: Drive) -> Drive:
+        """The drive of a joint in the file to be written: friction that was not identified stays as it was."""
+        own = self.values.get(joint, {})
+        return Drive(own.get(ARMATURE), own.get(DAMPING, before.viscous), own.get(FRICTION, before.coulomb))
+
+
+def drives(
+    model: Model,
+    theta: Array,
+    kinds: tuple[str, ...],
+    form: str,
+    springs: Collection[str] = (),
+    load: str = UNLOADED,
+) -> Drives:
+    """The values of theta (C,) that a file of `form` holds, of `kinds` armature, damping and friction, and `springs`.
+
+    A format that knows armatures gets one for every joint, zero where the model has no rotors: the inertia that the
+    file gave them is then part of the identified links. Every kind of file holds damping and friction. `load` names
+    the payload that theta has in its links already.
+    """
+    if negative := negative_drive(model.layout, theta):
+        raise ModelError(
+            f"{', '.join(f'{name} = {value:.3g}' for name, value in negative)}: a drive that gives energy instead of "
+            f"storing or losing it, which readers of {form} refuse. Write a consistent set: the estimator "
+            "'consistent', or the nearest feasible set (steelyard consistency)."
+        )
+    driven = [joint.name for joint in model.robot.joints if not joint.bare]
+    values: dict[str, dict[str, float]] = {name: {ARMATURE: 0.0} if ARMATURE in kinds else {} for name in driven}
+    stiffness: dict[str, float] = {}
+    missing: dict[str, list[str]] = defaultdict(list)
+    found = curves(model, theta, _GOES)
+    for column, value in zip(model.layout.columns, theta.tolist(), strict=True):
+        kind, part = _GOES.get(column.symbol, ("", 0.0))
+        if column.kind == "term" and column.owner in values and kind in kinds:
+            values[column.owner][kind] = values[column.owner].get(kind, 0.0) + part * value
+        elif column.name in springs:
+            stiffness[column.name] = value
+        elif column.kind not in ("link", "payload") and value and column.name not in found.columns:
+            missing[_called(column)].append(column.owner)
+    told = [f"{what} of {', '.join(dict.fromkeys(owners))}" for what, owners in missing.items()]
+    told += _simplified(model, theta, kinds)
+    sentences = [f"{what}: not written, {form} has no place for it here." for what in told]
+    lines = _lines(model, theta, found, values)
+    for one in lines:
+        if (one.damping, one.friction) != _plain(values[one.joint]):
+            values[one.joint] |= {DAMPING: one.damping, FRICTION: one.friction}
+    sentences += _lost(model, found, lines)
+    if apart := [payload.name for payload in model.payloads if payload.name != load]:
+        names = ", ".join(apart)
+        sentences.append(f"The payload {names}: no part of the robot. One that --load names is part of its link.")
+    return Drives(values, stiffness, tuple(sentences), lines)
+
+
+def _plain(own: Mapping[str, float]) -> tuple[float, float]:
+    return own.get(DAMPING, 0.0), own.get(FRICTION, 0.0)
+
+
+def _lines(
+    model: Model, theta: Array, found: Curves, values: Mapping[str, Mapping[str, float]]
+) -> tuple[FrictionLine, ...]:
+    """The joints whose friction is more than a line, with the nearest one."""
+    out = []
+    for j, joint in enumerate(model.robot.joints):
+        if joint.name not in values:
+            continue
+        levels = [
+            float(theta[model.layout.index(name)])
+            for name in (f"{joint.name}.Fcp", f"{joint.name}.Fcn")
+            if name in model.layout.names
+        ]
+        uneven = 0.5 * (levels[0] - levels[1]) if len(levels) == 2 else 0.0
+        unit = linear_unit(UNITS[FRICTION]) if joint.is_prismatic else UNITS[FRICTION]
+        out.append(line(joint.name, unit, found.speeds[j], found.rows[j], _plain(values[joint.name]), uneven))
+    return tuple(one for one in out if one is not None)
+
+
+def _lost(model: Model, found: Curves, lines: Sequence[FrictionLine]) -> list[str]:
+    """What the lines lack, joint by joint, and how they were found."""
+    if not lines:
+        return []
+    how = ["each joint moving alone"]
+    symbols = list(dict.fromkeys(c.symbol for c in model.layout.columns if c.name in found.columns))
+    if LOAD in model.uses:
+        how.append("load friction at the mean load of random postures at rest")
+    if PAST in model.uses:
+        how.append("pre-sliding as steady sliding")
+    what = f" ({', '.join(symbols)})" if symbols else ""
+    first = f"Friction beyond Fv and Fc{what}: written is the line nearest to the whole curve, {', '.join(how)}."
+    return [first, *(f"Friction of {one}." for one in lines if one.lost > ROUNDING * one.rms)]
+
+
+def _called(column: Column) -> str:
+    return _NAMES.get(column.symbol, f"The {'spring' if column.kind == 'spring' else 'term'} parameter {column.symbol}")
+
+
+def _simplified(model: Model, theta: Array, kinds: tuple[str, ...]) -> list[str]:
+    """What is written, but not all of what was identified."""
+    out = []
+    layout, terms = model.layout, [getattr(term, "term", term) for term in model.terms]
+    uneven = [
+        column.owner
+        for column, value in zip(layout.columns, theta.tolist(), strict=True)
+        if column.symbol == "Fcp" and value != theta[layout.index(f"{column.owner}.Fcn")]
+    ]
+    if uneven and FRICTION in kinds:
+        out.append(f"The difference Fcp − Fcn of {', '.join(uneven)} (their mean is written)")
+    if FRICTION in kinds and any(isinstance(term, Coulomb | AsymmetricCoulomb) and term.width for term in terms):
+        out.append("The width over which Coulomb friction changes its sign")
+    if ARMATURE in kinds and any(isinstance(term, Coupling) for term in terms):
+        out.append("The cross inertia of rotors that turn with several joints")
+    return out
+
+
+def new_values(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """The attributes that change."""
+    return {key: value for key, value in after.items() if before.get(key) != value}

@@ -1,0 +1,217 @@
+"""The identified robot and the robot of the user's file: which joint is which, and links in the file's frames.
+
+The two may have other frames on the same links and stand in other worlds (a DH table, and a URDF of the same arm). Both
+see one mechanism: with B the change of world and X_i that of link i's frame, both constant,
+
+    ᵒT_i(q) = B · ᶠT_i(q) · X_i⁻¹    for all q, so at q = 0
+
+B is the motion that brings the file's joint axes onto ours. Whether it is one mechanism is decided by parity, on random
+states.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import ModelError, OutputError
+from steelyard.export.parity import Parity, checked_parity, random_states
+from steelyard.export.robot_files.drives import Drives
+from steelyard.model.model import Model
+from steelyard.model.parameters import transformed_inertia
+from steelyard.model.pose import Pose
+from steelyard.model.robot import BASE, Robot
+from steelyard.model.terms import Coulomb, Rotor, Springs, Term, Viscous
+
+# Frames nearer than this [m, rad] are one frame, and rounding.
+SAME_FRAME = 1e-12
+# Axes of two files nearer than this [m, rad] are the same: angles are often written with ten digits.
+SAME_AXIS = 1e-6
+
+
+@dataclass(frozen=True)
+class Match:
+    """One mechanism, twice, both with the identified links (lumps included) and the drives to be written.
+
+    `identified` is the robot of the model, `file` that of the user's file in its own frames; `axes` (n,) tells which
+    axis of the first is axis k of the second, and `world` is the world of the second seen from that of the first.
+    Friction that was not identified is that of the file on both sides.
+    """
+
+    identified: Robot
+    file: Robot
+    axes: NDArray[np.int64]
+    world: Pose
+
+    @property
+    def gravity_note(self) -> str:
+        """Gravity of the identification in the world of the file, for formats that hold none."""
+        gravity = self.world.rotation.T @ self.identified.gravity
+        x, y, z = (0.0 if abs(g) < SAME_AXIS else g for g in gravity.tolist())
+        return (
+            f"Gravity {np.linalg.norm(gravity):.6g} m/s², ({x:.6g}, {y:.6g}, {z:.6g}) in the file's world: set it in "
+            "your simulator. URDF holds none."
+        )
+
+    def compared(self, written: Robot, what: str) -> Parity:
+        """Torques of the file read back against the identified ones: bodies, rotors, and springs if identified.
+
+        Friction is compared with what was to be written; the parity that is told is that without it, since what was to
+        be written need not be all that was identified.
+        """
+        springs: tuple[Term, ...] = (Springs(),) if self.identified.nominal else ()
+        self._compared(written, what, (Rotor(), Viscous(), Coulomb(), *springs))
+        return self._compared(written, what, (Rotor(), *springs))
+
+    def _compared(self, written: Robot, what: str, terms: tuple[Term, ...]) -> Parity:
+        wanted = Model(self.identified, terms)
+        given = Model(written.with_gravity((self.world.rotation.T @ self.identified.gravity).tolist()), terms)
+        values = _nominal(wanted), _nominal(given)
+        # what is written may come back in another order: MuJoCo numbers joints branch after branch
+        axes = self.axes[[self.file.axis_names.index(name) for name in written.axis_names]]
+
+        def of_file(q: Array, v: Array, a: Array) -> Array:
+            out = np.empty_like(q)
+            out[axes] = given.torque(q[axes], v[axes], a[axes], values[1])
+            return out
+
+        return checked_parity(
+            lambda q, v, a: wanted.torque(q, v, a, values[0]), of_file, random_states(wanted), f"'{what}'"
+        )
+
+
+def match(model: Model, theta: Array, file: Robot, held: Drives) -> Match:
+    """The robot of a file with the parameters theta (C,) of the model; joints are matched by their names.
+
+    Where no name agrees they are matched by their order, as those of a table and of a URDF of the same arm.
+    """
+    ours = model.robot
+    partner = _partners(ours, file)
+    frames = _frames(ours), _frames(file)
+    world = _world(ours, file, partner)
+    inertias = model.link_inertias(theta)
+    own_links, links = list(ours.links), list(file.links)
+    own_joints, joints = list(ours.joints), list(file.joints)
+    for i, k in enumerate(partner):
+        drive = held.drive(own_joints[i].name, joints[k].drive)
+        own_joints[i], joints[k] = replace(own_joints[i], drive=drive), replace(joints[k], drive=drive)
+        if not own_links[i].virtual:
+            own_links[i] = replace(own_links[i], inertia=inertias[i])
+            links[k] = replace(links[k], inertia=_seen_from(frames[0][i], world @ frames[1][k], inertias[i]))
+    axis = {int(partner[j]): n for n, j in enumerate(ours.axis_index)}
+    if set(axis) != {int(k) for k in file.axis_index}:
+        raise OutputError(
+            f"The file drives {', '.join(file.axis_names)}, and the model that was identified "
+            f"{', '.join(ours.axis_names)}. Give the file the result was made from."
+        )
+    return Match(
+        replace(ours, links=tuple(own_links), joints=tuple(own_joints), coupling=None, nominal=dict(held.springs)),
+        replace(file, links=tuple(links), joints=tuple(joints), nominal=file.nominal | dict(held.springs)),
+        np.array([axis[int(k)] for k in file.axis_index], np.int64),
+        world,
+    )
+
+
+def _nominal(model: Model) -> Array:
+    theta = model.layout.nominal
+    if theta is None:
+        silent = ", ".join(link.name for link in model.robot.links if link.inertia is None)
+        raise ModelError(f"Links without inertia in '{model.robot.name}': {silent}.")
+    return theta
+
+
+def _partners(ours: Robot, file: Robot) -> NDArray[np.int64]:
+    """The file's joint of each of our joints, (joints,)."""
+    if set(ours.joint_names) == set(file.joint_names):
+        return np.array([file.joint_names.index(name) for name in ours.joint_names], np.int64)
+    common = set(ours.joint_names) & set(file.joint_names)
+    kinds = [[joint.is_prismatic for joint in robot.joints] for robot in (ours, file)]
+    if common or kinds[0] != kinds[1] or ours.parents != file.parents:
+        raise OutputError(
+            f"The joints of the file ({', '.join(file.joint_names)}) are not those that were identified "
+            f"({', '.join(ours.joint_names)}). Give the file the result was made from, or one of the same joints."
+        )
+    return np.arange(len(ours.joints))
+
+
+def _frames(robot: Robot) -> list[Pose]:
+    """ʷᵒʳˡᵈT_link of every link with all joints at zero."""
+    out: list[Pose] = []
+    for joint in robot.joints:
+        out.append(joint.pose if joint.parent == BASE else out[joint.parent] @ joint.pose)
+    return out
+
+
+class _Axis(NamedTuple):
+    """A joint's axis in the world at q = 0: its direction (3,), and a point of it (3,), None where it slides."""
+
+    direction: Array
+    point: Array | None
+
+
+def _axes(robot: Robot, joints: Iterable[int]) -> list[_Axis]:
+    frames = _frames(robot)
+    out = []
+    for k in joints:
+        joint, frame = robot.joints[k], frames[k]
+        point = None if joint.is_prismatic else frame.rotation @ joint.point + frame.position
+        out.append(_Axis(frame.rotation @ joint.axis, point))
+    return out
+
+
+def _world(our_robot: Robot, file: Robot, partner: NDArray[np.int64]) -> Pose:
+    """B: the identity where the axes agree, else the least-squares motion of their directions, then of their points.
+
+    Where all axes are parallel a turn about them is open, and gravity must agree too.
+    """
+    ours, theirs = _axes(our_robot, range(len(partner))), _axes(file, partner)
+    if _apart(Pose(), ours, theirs) <= SAME_AXIS:
+        return Pose()
+    vectors = [np.array([axis.direction for axis in axes] + _offsets(axes)) for axes in (ours, theirs)]
+    if np.linalg.matrix_rank(vectors[0], tol=SAME_AXIS) < 2:
+        vectors = [np.vstack([v, robot.gravity]) for v, robot in zip(vectors, (our_robot, file), strict=True)]
+    left, _, right = np.linalg.svd(vectors[0].T @ vectors[1])
+    flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(left @ right))])
+    rotation = left @ flip @ right
+    across = [np.eye(3) - np.outer(axis.direction, axis.direction) for axis in ours if axis.point is not None]
+    gaps = [a.point - rotation @ b.point for a, b in zip(ours, theirs, strict=True) if a.point is not None]
+    if not across:
+        return Pose(rotation)
+    lack = np.concatenate([p @ gap for p, gap in zip(across, gaps, strict=True)])
+    return Pose(rotation, np.asarray(np.linalg.lstsq(np.vstack(across), lack, rcond=None)[0], float))
+
+
+def _apart(world: Pose, ours: list[_Axis], theirs: list[_Axis]) -> float:
+    """Largest difference of directions and distance of points from their axes after the file's world was moved."""
+    worst = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        worst = max(worst, float(np.linalg.norm(a.direction - world.rotation @ b.direction)))
+        if a.point is not None and b.point is not None:
+            gap = world.rotation @ b.point + world.position - a.point
+            worst = max(worst, float(np.linalg.norm(np.cross(a.direction, gap))))
+    return worst
+
+
+def _offsets(axes: list[_Axis]) -> list[Array]:
+    """Steps from one axis to the next parallel one: where all are parallel, their directions leave a turn open."""
+    out = []
+    turning = [axis for axis in axes if axis.point is not None]
+    for a, b in itertools.pairwise(turning):
+        if a.point is not None and b.point is not None and abs(a.direction @ b.direction) > 1.0 - SAME_AXIS:
+            step = b.point - a.point
+            out.append(step - (step @ a.direction) * a.direction)
+    return out
+
+
+def _seen_from(ours: Pose, theirs: Pose, inertia: Array) -> Array:
+    """Ten parameters about our frame of a link, about the file's."""
+    change = theirs.inverse() @ ours
+    if max(np.abs(change.rotation - np.eye(3)).max(), np.abs(change.position).max()) <= SAME_FRAME:
+        return inertia
+    return transformed_inertia(inertia, change.rotation, change.position)

@@ -1,0 +1,249 @@
+"""MJCF: the identified values in the user's own file, of which nothing else is touched.
+
+MuJoCo compiles the file before and after, so that classes, frames and geometry count as it counts them; the text is
+edited in place. Its own writer would not do: it prints six digits and drops the comments. Every included file is put
+where it was included, so that one file comes out and none of the user's others changes.
+
+Joints get `armature`, `damping` and `frictionloss` of their own, whatever their class says; bodies an <inertial> with
+`fullinertia`. What of <compiler> would overrule these is switched off, and then every moving body gets its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import OutputError, RobotError
+from steelyard.export.export import Export
+from steelyard.export.robot_files.changes import changes
+from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, Drives, drives, new_values
+from steelyard.export.robot_files.fixed_bodies import new_bodies, told_of_lumps
+from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
+from steelyard.export.robot_files.matching import match
+from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, silenced
+from steelyard.export.robot_files.xml_edit import Edit, Element, XmlText, robot_source, source_bytes, tag
+from steelyard.formats.robots.mjcf import read_mjcf_text
+from steelyard.model.model import Model
+from steelyard.model.payload import UNLOADED
+from steelyard.model.robot import Drive, Robot
+from steelyard.model.springs import JointSpring, Spring
+
+HOLDS = (ARMATURE, DAMPING, FRICTION)
+# Settings of <compiler> that change stated inertias, and what leaves them alone; None where that is to be silent.
+OVERRULING: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "inertiafromgeom": (("auto", "false"), "auto"),
+    "balanceinertia": (("false",), "false"),
+    "boundmass": (("0",), "0"),
+    "boundinertia": (("0",), "0"),
+    "settotalmass": ((), None),
+}
+# Attributes of <inertial> that turn it or state its moments: one way of each at most.
+INERTIAL = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
+# Elements that make bodies which have no element of their own.
+MAKERS = ("replicate", "attach", "composite", "flexcomp")
+
+
+def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) -> Export:
+    """The user's MJCF with the links and drives of theta (C,), read back and compared before it is returned.
+
+    `load` names the payload that theta has in its links already.
+    """
+    content = robot_source(source, "mujoco", "MJCF")
+    text = _flat(XmlText.of(content, str(source)), source, (source,))
+    file = read_mjcf_text(text.content.decode(), source, fused=False)
+    held = drives(model, theta, HOLDS, "MJCF", springs=file.nominal, load=load)
+    matched = match(model, theta, file, held)
+    edits = _compiler_edits(text)
+    elements = _Elements(text, file, source)
+    bodies = new_bodies(file, matched.file, every=bool(edits))
+    for name, vector in bodies.items():
+        edits += elements.inertial_edits(name, vector)
+    for before, after in zip(file.joints, matched.file.joints, strict=True):
+        values = new_values(drive_values(before.drive), drive_values(after.drive))
+        edits += text.attributes(elements.joints[before.name], values) if values else []
+    for spring in file.springs:
+        edits += elements.spring_edits(spring, held)
+    quiet, told = silenced(text, source, elements.bodies, damped=any(DAMPING in own for own in held.values.values()))
+    slack = [spring.name.removesuffix("_spring") for spring in file.springs if _stiffness(spring, held) is None]
+    if slack:
+        told += (
+            f"Stiffness of {', '.join(slack)} set to zero: the model has no term for it, so that its identified values "
+            "have it in them. Identify with the term 'springs' to keep it.",
+        )
+    edits += quiet
+    written = text.edited(edits)
+    read_back = compiled_back(written.content.decode(), source)
+    _refuse_switched_off(matched.file, read_back, source)
+    parity = matched.compared(read_back, source.name)
+    checked_by_mujoco(written.content.decode(), source, matched)
+    apart = read_mjcf_text(written.content.decode(), source, fused=False)
+    left_out = (*held.left_out, *_gravity_told(model.robot, file))
+    return Export(
+        "mjcf",
+        {source.name: written.file},
+        left_out,
+        changes(file, apart),
+        parity,
+        held.lines,
+        (*held.notes, *told, *told_of_lumps(file, bodies)),
+        _beside(text.root),
+    )
+
+
+def _beside(root: Element) -> tuple[str, ...]:
+    """Meshes, textures and others that MuJoCo looks for from the folder of the file."""
+    settings = {key: value for one in root.findall("compiler") for key, value in one.attributes.items()}
+    out: list[Path] = []
+    for element in (one for asset in root.findall("asset") for one in asset.walk()):
+        own = "texturedir" if element.tag == "texture" else "meshdir"
+        folder = Path(settings.get(own, settings.get("assetdir", "")))
+        out += [folder / value for key, value in element.attributes.items() if key.startswith("file") and value]
+    return tuple(dict.fromkeys(str(path) for path in out if not path.is_absolute()))
+
+
+def compiled_back(text: str, path: Path) -> Robot:
+    """The robot of a text that was just written; MuJoCo has the last word on what it accepts."""
+    try:
+        return read_mjcf_text(text, path)
+    except RobotError as problem:
+        raise OutputError(
+            f"'{path.name}' was not written, because MuJoCo refuses it. {' '.join(str(problem).split())}. It wants "
+            "mass and inertia in every moving body: give links that motion does not show a prior mass, or write a "
+            "consistent set."
+        ) from problem
+
+
+def _flat(text: XmlText, path: Path, above: tuple[Path, ...]) -> XmlText:
+    """The text with every <include> replaced by what the other file has inside its root.
+
+    `above` are the files that led here, the main one first. Others are looked for beside that, then beside the one that
+    includes them, as MuJoCo does.
+    """
+    main = above[0]
+    edits = []
+    for element in text.root.walk():
+        if element.tag != "include":
+            continue
+        name = element.attributes.get("file", "")
+        found = next((p for p in (main.parent / name, path.parent / name) if p.is_file()), None)
+        if found is None or found in above or set(element.attributes) != {"file"}:
+            raise RobotError(f"{path}: cannot follow <include file=\"{name}\">. Put its content into '{main.name}'.")
+        inside = _flat(XmlText.of(source_bytes(found), str(found)), found, (*above, found))
+        edits.append(Edit(element.start, element.end, inside.content[inside.root.opened : inside.root.closing]))
+    return text.edited(edits)
+
+
+def _compiler_edits(text: XmlText) -> list[Edit]:
+    edits = []
+    for element in text.root.findall("compiler"):
+        harmful = {
+            key: calm
+            for key, (harmless, calm) in OVERRULING.items()
+            if key in element.attributes and element.attributes[key].strip() not in harmless
+        }
+        edits += text.attributes(element, harmful)
+    return edits
+
+
+class _Elements:
+    """The elements of the bodies and joints of a compiled file, by the names its robot has for them."""
+
+    def __init__(self, text: XmlText, file: Robot, source: Path) -> None:
+        self.text = text
+        worlds = text.root.findall("worldbody")
+        bodies = [element for world in worlds for element in world.walk() if element.tag == "body"]
+        makers = sorted({element.tag for world in worlds for element in world.walk() if element.tag in MAKERS})
+        self.bodies: dict[str, Element] = {}
+        self.joints: dict[str, Element] = {}
+        count = 0
+        for number_of_body, body in enumerate(bodies, start=1):
+            self.bodies[body.attributes.get("name") or f"body{number_of_body}"] = body
+            for joint in _own_joints(body):
+                self.joints[joint.attributes.get("name") or f"joint{count}"] = joint
+                count += 1
+        known = [joint.name for joint in file.joints if not joint.bare]
+        if makers or not set(known) <= set(self.joints):
+            why = f"has <{'>, <'.join(makers)}>, which make" if makers else "makes"
+            raise OutputError(
+                f"'{source}' {why} bodies that have no element of their own, so that there is no place for their "
+                "values. Save the model as MuJoCo has compiled it (mujoco.mj_saveLastXML) and give that file."
+            )
+
+    def inertial_edits(self, name: str, vector: Array) -> list[Edit]:
+        if name not in self.bodies:
+            if not vector.any():
+                return []
+            raise OutputError(
+                f"Link '{name}' stands between two joints of one body, where MuJoCo has no place for the mass it was "
+                "identified with. Give every joint a body of its own in the file and identify again."
+            )
+        body = self.bodies[name]
+        values = inertial_values(inertial(vector))
+        element = body.find("inertial")
+        if element is not None:
+            return self.text.attributes(element, dict.fromkeys(INERTIAL) | values)
+        return self.text.inserted(body, [tag("inertial", values)])
+
+    def spring_edits(self, spring: Spring, held: Drives) -> list[Edit]:
+        """The stiffness of a joint, or of a tendon, that is a spring; zero where the model has no term for it."""
+        of_joint = isinstance(spring, JointSpring)
+        value = _stiffness(spring, held)
+        if value is None and not of_joint:
+            raise OutputError(
+                f"Tendon '{spring.name}' is a spring that the model has no term for: its pull is in the identified "
+                "links already. Identify with the term 'springs', or remove the tendon from the file."
+            )
+        tendons = [child for section in self.text.root.findall("tendon") for child in section.children]
+        named = {element.attributes.get("name") or f"tendon{k}": element for k, element in enumerate(tendons)}
+        element = self.joints[spring.joint] if of_joint else named[spring.name]
+        return self.text.attributes(element, {"stiffness": number(value or 0.0)})
+
+
+def _stiffness(spring: Spring, held: Drives) -> float | None:
+    """What was identified of a spring of the file."""
+    return held.springs.get(f"{spring.name}.{'K' if isinstance(spring, JointSpring) else 'Kr'}")
+
+
+def _own_joints(body: Element) -> list[Element]:
+    """Joints of a body, those in its frames included, in their order."""
+    out = []
+    for child in body.children:
+        if child.tag in ("joint", "freejoint"):
+            out.append(child)
+        elif child.tag == "frame":
+            out += _own_joints(child)
+    return out
+
+
+def inertial_values(body: Inertial) -> dict[str, str]:
+    """The attributes of <inertial>: centre, mass, and ixx iyy izz ixy ixz iyz in the body's directions.
+
+    MuJoCo finds the principal moments of a full inertia, which a body without mass does not have.
+    """
+    order = ([0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2])
+    moments = {"fullinertia": numbers(body.inertia[order])} if body.mass else {"diaginertia": "0 0 0"}
+    return {"pos": numbers(body.com), "mass": number(body.mass)} | moments
+
+
+def drive_values(drive: Drive) -> dict[str, str]:
+    given = {"armature": drive.rotor, "damping": drive.viscous, "frictionloss": drive.coulomb}
+    return {key: number(value) for key, value in given.items() if value is not None}
+
+
+def _refuse_switched_off(wanted: Robot, read_back: Robot, source: Path) -> None:
+    found = {joint.name: joint.drive for joint in read_back.joints}
+    for joint in wanted.joints:
+        if not joint.bare and found.get(joint.name) != joint.drive:
+            raise OutputError(
+                f"'{source.name}' was not written: MuJoCo does not take the drive of joint '{joint.name}' as written. "
+                "Look for a <flag> of <option> that switches damper or frictionloss off, and remove it."
+            )
+
+
+def _gravity_told(ours: Robot, file: Robot) -> tuple[str, ...]:
+    if np.allclose(ours.gravity, file.gravity, rtol=1e-9, atol=1e-9):
+        return ()
+    numbers_of = [", ".join(f"{x:g}" for x in robot.gravity) for robot in (ours, file)]
+    return (f"Gravity ({numbers_of[0]}) of the identification: the file keeps its own ({numbers_of[1]}).",)

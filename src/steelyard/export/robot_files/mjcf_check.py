@@ -1,0 +1,102 @@
+"""MuJoCo's own word on an MJCF: effects that the reader does not know, and the torques of the compiled file.
+
+Our reader sees bodies, drives and springs. MuJoCo adds to the same torque what else the file states: the armature of an
+actuator (gear² · armature, since version 4), gravity compensation, a fluid around the bodies, and springs that the
+model has no term for. A fit to measured torques has all of that in its values, so that a file that kept it would count
+it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import OutputError
+from steelyard.export.parity import TOLERANCE, parity, random_states
+from steelyard.export.robot_files.matching import Match
+from steelyard.export.robot_files.xml_edit import Edit, Element, XmlText
+from steelyard.formats.robots.mjcf import compiled_text, name_of
+from steelyard.model.model import Model
+from steelyard.model.terms import Rotor, Springs, Term
+
+# What is friction to MuJoCo: compared number by number elsewhere, not by torques.
+FRICTION = ("dof_damping", "dof_dampingpoly", "dof_frictionloss", "actuator_damping", "actuator_dampingpoly")
+# What mj_inverse would take from the torque: contacts, limits, equalities and friction loss.
+WITHOUT = ("CONSTRAINT", "CONTACT", "EQUALITY", "LIMIT", "FRICTIONLOSS")
+
+
+def silenced(
+    text: XmlText, path: Path, bodies: Mapping[str, Element], *, damped: bool
+) -> tuple[list[Edit], tuple[str, ...]]:
+    """Edits that set to zero what MuJoCo would add to the identified torques, and a sentence that names it.
+
+    `bodies` are the elements of the bodies by name; `damped` says that damping was identified, so that the damping of
+    actuators goes too.
+    """
+    mujoco, model = compiled_text(text.content.decode(), path, fused=False)
+    edits: list[Edit] = []
+    found: list[str] = []
+    kinds = ("armature", "damping") if damped else ("armature",)
+    actuators = [one for section in text.root.findall("actuator") for one in section.children]
+    for k, element in enumerate(actuators):
+        own = [kind for kind in kinds if np.any(getattr(model, f"actuator_{kind}", np.zeros(len(actuators)))[k])]
+        edits += text.attributes(element, dict.fromkeys(own, "0"))
+        found += [f"{kind} of {name_of(mujoco, model, 'ACTUATOR', k)}" for kind in own]
+    for name, element in bodies.items():
+        if float(element.attributes.get("gravcomp", "0")):
+            edits += text.attributes(element, {"gravcomp": "0"})
+            found.append(f"gravcomp of {name}")
+    for element in text.root.findall("option"):
+        fluid = [key for key in ("density", "viscosity") if float(element.attributes.get(key, "0"))]
+        edits += text.attributes(element, dict.fromkeys(fluid, "0"))
+        found += [f"{key} of <option>" for key in fluid]
+    if not found:
+        return [], ()
+    return edits, (f"Set to zero, because the identified values have it in them: {', '.join(found)}.",)
+
+
+def checked_by_mujoco(text: str, path: Path, matched: Match) -> None:
+    """MuJoCo's inverse dynamics of the compiled text against the identified model; a difference raises.
+
+    τ = M(q) q̈ + c(q, q̇) − passive forces (mj_inverse), without constraints and friction, under the gravity of the
+    identification. Of robots without loops: MuJoCo closes a loop by forces, which have no part in the axes' torques.
+    """
+    if matched.identified.loops or matched.file.loops:
+        return
+    mujoco, compiled = compiled_text(text, path)
+    data = mujoco.MjData(compiled)
+    for name in FRICTION:
+        if hasattr(compiled, name):
+            getattr(compiled, name)[:] = 0.0
+    for flag in WITHOUT:
+        compiled.opt.disableflags |= int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}", 0))
+    compiled.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    compiled.opt.gravity[:] = matched.world.rotation.T @ matched.identified.gravity
+    place = {name_of(mujoco, compiled, "JOINT", k): k for k in range(compiled.njnt)}
+    joints = [place[name] for name in matched.file.axis_names]
+    rows = compiled.jnt_qposadr[joints], compiled.jnt_dofadr[joints]
+
+    def torque(q: Array, v: Array, a: Array) -> Array:
+        out = np.empty_like(q)
+        for s in range(q.shape[1]):
+            data.qpos[rows[0]] = q[matched.axes, s]
+            data.qvel[rows[1]], data.qacc[rows[1]] = v[matched.axes, s], a[matched.axes, s]
+            mujoco.mj_inverse(compiled, data)
+            out[matched.axes, s] = data.qfrc_inverse[rows[1]]
+        return out
+
+    springs: tuple[Term, ...] = (Springs(),) if matched.identified.nominal else ()
+    wanted = Model(matched.identified, (Rotor(), *springs))
+    theta = wanted.layout.nominal
+    assert theta is not None  # the match has all links
+    found = parity(lambda q, v, a: wanted.torque(q, v, a, theta), torque, random_states(wanted))
+    if not found.relative <= TOLERANCE:  # NaN too
+        raise OutputError(
+            f"'{path.name}' was not written: our reader agrees with it, but MuJoCo's own torques (mj_inverse) differ "
+            f"from the identified model's by up to {found.largest:.3g} N.m ({found.relative:.1e} relative). The file "
+            "has an effect that no term of the model stands for, such as a <plugin> or a tendon: remove it and export "
+            "again."
+        )

@@ -1,0 +1,115 @@
+"""read_recording: any log file to a `Recording`, by its extension and first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steelyard.errors import DataError
+from steelyard.formats.bags.bag import read_bag
+from steelyard.formats.logs.csv import read_delimited
+from steelyard.formats.logs.hdf5 import read_hdf5
+from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
+from steelyard.formats.logs.mat import read_mat
+from steelyard.formats.logs.parquet import Table
+from steelyard.signals.recording import Progress, Recording
+
+DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
+PARQUET = (".parquet", ".pq")
+MATLAB = (".mat",)
+HDF5 = (".h5", ".hdf5")
+BAGS = (".bag", ".db3", ".mcap")
+KNOWN = DELIMITED + PARQUET + MATLAB + HDF5 + BAGS
+# A ROS 2 bag is a folder with this file in it.
+_BAG_INDEX = "metadata.yaml"
+_HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+# MATLAB puts a header of its own in front of HDF5.
+_MATLAB_HEADER = 512
+_MAGIC = {
+    _HDF5_MAGIC: HDF5,
+    b"PAR1": PARQUET,
+    b"MATLAB 5.0": MATLAB,
+    b"#ROSBAG V2.0": BAGS,
+    b"SQLite format 3\0": BAGS,
+    b"\x89MCAP0\r\n": BAGS,
+    b"\x28\xb5\x2f\xfd": BAGS,  # one of these, compressed with zstd
+}
+
+
+def read_recording(
+    path: str | Path,
+    delimiter: str | None = None,
+    *,
+    topic: str | None = None,
+    episode: int | None = None,
+    salvage: bool = False,
+    progress: Progress | None = None,
+) -> Recording:
+    """The recording in a log file; the rows are read by `Recording.chunks`.
+
+    delimiter   of a text log: one of , ; | tab and space (any run of them); found out if not given
+    topic       of a ROS bag with several that could be meant
+    episode     of a LeRobot file with several
+    salvage     end a damaged log at its last intact row, with a note, instead of refusing it
+    progress    told of formats that are walked through when they are opened (ROS bags)
+    """
+    file = Path(path)
+    kind = log_kind(file)
+    given = {"delimiter": delimiter, "topic": topic, "episode": episode}
+    if kind == BAGS:
+        _check_options(file, given, "topic")
+        return read_bag(file, topic, salvage, progress)
+    if kind == PARQUET:
+        table = Table.at(file)
+        if is_dataset(table):
+            _check_options(file, given, "episode")
+            return read_lerobot(table, episode, salvage)
+        _check_options(file, given)
+        return table.recording(salvage=salvage)
+    if kind == DELIMITED:
+        _check_options(file, given, "delimiter")
+        return read_delimited(file, delimiter, salvage)
+    _check_options(file, given)
+    return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
+
+
+def _check_options(file: Path, given: dict[str, object], valid: str | None = None) -> None:
+    for name, value in given.items():
+        if value is not None and name != valid:
+            use = {"delimiter": "text logs", "topic": "ROS bags", "episode": "LeRobot datasets"}[name]
+            raise DataError(f"'{name}' is for {use}, and '{file}' is none of them. Leave it out.")
+
+
+def log_kind(file: Path) -> tuple[str, ...]:
+    """The extensions of the format: as the first bytes tell, or else the file's own extension."""
+    try:
+        if file.is_dir():
+            # a robot that lost power leaves no index
+            if (file / _BAG_INDEX).is_file() or any(file.glob("*.db3*")) or any(file.glob("*.mcap*")):
+                return BAGS
+            raise DataError(f"'{file}' is a folder and no ROS 2 bag ({_BAG_INDEX}). Name one log file in it.")
+        with file.open("rb") as stream:
+            first = stream.read(_MATLAB_HEADER + len(_HDF5_MAGIC))
+    except FileNotFoundError:
+        raise DataError(f"There is no file '{file}'. Check the path.{_similar(file)}") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{file}' cannot be opened ({error}). Check the path and its permissions.") from None
+    if not first:
+        raise DataError(f"'{file}' is empty. Check that the logger wrote data before it stopped.")
+    if first[_MATLAB_HEADER:] == _HDF5_MAGIC:
+        return HDF5
+    for magic, kind in _MAGIC.items():
+        if first.startswith(magic):
+            return kind
+    extension = file.suffix.lower()
+    for kind in (DELIMITED, PARQUET, MATLAB, HDF5, BAGS):
+        if extension in kind:
+            return kind
+    raise DataError(f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}. Convert the log.")
+
+
+def _similar(file: Path) -> str:
+    """Logs that lie beside the missing one, as a hint."""
+    if not file.parent.is_dir():
+        return f" The folder '{file.parent}' does not exist either."
+    logs = sorted(p.name for p in file.parent.iterdir() if p.suffix.lower() in KNOWN)
+    return f" Logs in that folder: {', '.join(logs[:10])}." if logs else ""

@@ -1,0 +1,106 @@
+"""LeRobot datasets (v2.0 to v3): Parquet files with a list of joint values a row, beside `meta/info.json`.
+
+`observation.state` becomes `observation.state.shoulder_pan.pos`, … where info.json names its motors, else
+`observation.state[0]`, …; the same for every other feature that is a list of numbers. From v3 on a file holds many
+episodes, each on a clock that starts at 0, so a recording is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from steelyard.errors import DataError
+from steelyard.formats.logs.damage import salvaged
+from steelyard.formats.logs.parquet import Table
+from steelyard.signals.recording import Recording
+
+EPISODE = "episode_index"
+_MARKS = frozenset({EPISODE, "frame_index", "timestamp"})
+# data/chunk-000/file-000.parquet lies two folders below the dataset; people also copy files out, one folder up or so.
+_FOLDERS_UP = 4
+
+
+def is_dataset(table: Table) -> bool:
+    """True if the columns are those every LeRobot dataset has."""
+    return set(table.kinds) >= _MARKS
+
+
+def read_lerobot(table: Table, episode: int | None = None, salvage: bool = False) -> Recording:
+    """The recording of one episode; it need not be named in a file that holds no other."""
+    names, notes = _motor_names(table)
+    numbers = table.recording()
+    if salvage:
+        numbers = salvaged(numbers, [EPISODE])
+    rows = _episode_rows(numbers, episode)
+    return table.recording(rows, names, (*notes, *numbers.notes), salvage)
+
+
+def _episode_rows(recording: Recording, episode: int | None) -> range:
+    """The rows of an episode, from one pass over the column that numbers them."""
+    file, episodes = recording.name, _episodes(recording)
+    shown = ", ".join(str(number) for number, _ in episodes[:20]) + (", …" if len(episodes) > 20 else "")
+    if episode is None and len(episodes) > 1:
+        raise DataError(
+            f"'{file}' holds {len(episodes)} episodes, each on its own clock: {shown}. "
+            f"Choose one: episode = {episodes[0][0]} on the run."
+        )
+    found = [rows for number, rows in episodes if episode in (None, number)]
+    if not found:
+        raise DataError(f"'{file}' has no episode {episode}. Valid: {shown}.")
+    if len(found) > 1:
+        raise DataError(
+            f"The rows of episode {episode} lie in {len(found)} places of '{file}'. Sort the dataset by {EPISODE}."
+        )
+    return found[0]
+
+
+def _episodes(recording: Recording) -> list[tuple[int, range]]:
+    """(number, rows) of every stretch of equal episode numbers."""
+    starts: list[int] = []
+    numbers: list[float] = []
+    rows = 0
+    for chunk in recording.chunks([EPISODE]):
+        number = chunk[EPISODE]
+        if np.isnan(number).any():
+            raise DataError(f"'{recording.name}' has rows without an {EPISODE}. Export the dataset anew.")
+        if not numbers or number[0] != numbers[-1]:
+            starts.append(rows)
+            numbers.append(number[0])
+        change = np.flatnonzero(np.diff(number)) + 1
+        starts += (rows + change).tolist()
+        numbers += number[change].tolist()
+        rows += number.size
+    stops = pairwise([*starts, rows])
+    return [(int(number), range(*ends)) for number, ends in zip(numbers, stops, strict=True)]
+
+
+def _motor_names(table: Table) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Names of the values in each column of lists, from the info.json of the dataset the file lies in."""
+    path = table.file.path.resolve()
+    for folder in path.parents[:_FOLDERS_UP]:
+        info = folder / "meta" / "info.json"
+        if info.is_file():
+            try:
+                features = json.loads(info.read_text("utf-8"))["features"]
+                found = {column: _names(features.get(column), size) for column, size in table.lengths.items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                why = f"{type(error).__name__}: {error}"
+                return {}, (f"'{info}' cannot be read ({why}): the values of lists are numbered instead of named.",)
+            return {column: names for column, names in found.items() if names}, ()
+    return {}, ()
+
+
+def _names(feature: Mapping[str, Any] | None, size: int) -> list[str]:
+    """Names of one feature: a list, or a table of one list ({"motors": […]}); nothing where they do not fit."""
+    names = None if feature is None else feature.get("names")
+    if isinstance(names, Mapping):
+        groups = [group for group in names.values() if isinstance(group, list)]
+        names = groups[0] if len(groups) == 1 else None
+    if not isinstance(names, list) or len(names) != size or len({str(name) for name in names}) != size:
+        return []
+    return [str(name) for name in names]

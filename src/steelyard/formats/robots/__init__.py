@@ -1,0 +1,84 @@
+"""Read a robot from whatever describes it: a built-in name, a table, URDF or MJCF."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from steelyard.errors import RobotError
+from steelyard.formats.robots.mjcf import read_mjcf
+from steelyard.formats.robots.toml import read_table
+from steelyard.formats.robots.urdf import read_urdf, root_tag
+from steelyard.model.robot import Robot
+
+SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
+
+
+def builtin_robots() -> tuple[str, ...]:
+    """Names of the robots that come with Steelyard."""
+    folder = files("steelyard.formats.robots").joinpath("library")
+    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Robot:
+    """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind).
+
+    A built-in name wins over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the world in
+    which the base stands, replaces the file's.
+    """
+    name = str(source)
+    if isinstance(source, str) and name in builtin_robots():
+        content = files("steelyard.formats.robots").joinpath("library", f"{name}.toml").read_bytes()
+        robot = _told(read_table(content, f"{name}.toml"), f"built-in robot '{name}'", content)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused by name, not warned of
+            robot = _told(_read_file(Path(source)), name, _bytes_of(Path(source)))
+    return robot if gravity is None else robot.with_gravity(gravity)
+
+
+def _told(robot: Robot, source: str, content: bytes) -> Robot:
+    """The robot with where it came from; a file it includes is not part of the hash."""
+    return replace(robot, source=source, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _read_file(path: Path) -> Robot:
+    content = _bytes_of(path)
+    suffix = path.suffix.lower()
+    if suffix == ".toml":
+        return read_table(content, str(path))
+    if suffix == ".urdf":
+        return read_urdf(content, str(path))
+    if suffix in (".xml", ".mjcf"):
+        tag = root_tag(content, str(path))
+        if tag == "robot":
+            return read_urdf(content, str(path))
+        if tag == "mujoco":
+            return read_mjcf(path)
+        raise RobotError(f"'{path}' is XML but no robot: its root is <{tag}>, not <robot> (URDF) or <mujoco> (MJCF).")
+    hint = " Expand it first: xacro robot.xacro > robot.urdf" if suffix == ".xacro" else ""
+    raise RobotError(
+        f"Cannot tell what '{path}' is from its suffix '{suffix}'. Valid: {', '.join(SUFFIXES)}, "
+        f"or a built-in name: {', '.join(builtin_robots())}.{hint}"
+    )
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            raise RobotError(
+                f"There is no robot file '{path}', and no built-in robot of that name. "
+                f"Built-in robots: {', '.join(builtin_robots())}."
+            )
+        if not path.is_file():
+            raise RobotError(f"'{path}' is not a file. Give the robot file itself: {', '.join(SUFFIXES)}.")
+        content = path.read_bytes()
+    except (OSError, ValueError) as problem:
+        raise RobotError(f"Cannot read the robot file '{path}': {problem}.") from problem
+    if not content.strip():
+        raise RobotError(f"The robot file '{path}' is empty.")
+    return content

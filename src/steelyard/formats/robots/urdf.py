@@ -1,0 +1,299 @@
+"""URDF, with the standard library alone.
+
+Frames and axes are kept as the file has them. A joint with <mimic> follows another: it is passive, all others are
+driven. Not read, because they carry no rigid-body dynamics: transmissions and simulator plugins; visuals and collisions
+are read by `shapes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import RobotError, choices
+from steelyard.formats.robots.assembly import (
+    Connection,
+    ConnectionKind,
+    assemble,
+    checked_limits,
+    pose_from_rpy,
+    unique,
+)
+from steelyard.model.loops import JointLoop
+from steelyard.model.parameters import inertial_vector, transformed_inertia
+from steelyard.model.pose import Pose
+from steelyard.model.robot import Drive, Limits, Robot
+
+KINDS = ("revolute", "continuous", "prismatic", "fixed")
+PRODUCTS = ("ixy", "ixz", "iyz")
+LONGEST_PROLOG = 2**16  # bytes before the root element has started; real files have a comment of a few lines
+
+
+def read_urdf(content: bytes, where: str) -> Robot:
+    """The robot in a URDF file; `where` is its name in messages."""
+    root = parse(content, where)
+    try:
+        return _robot(root)
+    except RobotError as problem:
+        raise RobotError(f"{where}: {problem}") from problem
+
+
+def root_tag(content: bytes, where: str) -> str:
+    """Name of the root element of an XML file, read without touching what is inside it."""
+    seen: list[str] = []
+    parser = _parser(where)
+    parser.StartElementHandler = lambda tag, _: seen.append(tag)
+    _feed_prolog(parser, content, where, seen)
+    if not seen:
+        _feed(parser, b"", where, last=True)
+    return seen[0]
+
+
+# --- XML --------------------------------------------------------------------------------------------------------------
+
+
+def parse(content: bytes, where: str) -> Element:
+    """The element tree of an XML file without a DOCTYPE."""
+    builder = TreeBuilder()
+    started: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        started.append(tag)
+        builder.start(tag, attributes)
+
+    parser = _parser(where)
+    parser.StartElementHandler = start
+    parser.EndElementHandler = builder.end
+    consumed = _feed_prolog(parser, content, where, started)
+    _feed(parser, content[consumed:], where, last=True)
+    return cast(Element, builder.close())
+
+
+def _parser(where: str) -> expat.XMLParserType:
+    def refuse(*_: object) -> None:
+        raise RobotError(
+            f"'{where}' has a DOCTYPE. Robot files need none, and one can declare entities that read other files or "
+            "fill the memory, so it is refused. Remove the <!DOCTYPE …> declaration."
+        )
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer expat may otherwise hold bytes back
+        parser.SetReparseDeferralEnabled(False)
+    return parser
+
+
+def _feed_prolog(parser: expat.XMLParserType, content: bytes, where: str, started: list[str]) -> int:
+    """Feed bytes until the root element starts; how many were fed.
+
+    One byte at a time: expat works off the rest of a chunk after a handler has raised, so in larger chunks the
+    declarations behind the DOCTYPE would still be processed. After the root has started no DOCTYPE can follow.
+    The length is bounded because expat looks at an unfinished comment again with every byte.
+    """
+    for i in range(len(content)):
+        if i == LONGEST_PROLOG:
+            raise RobotError(f"'{where}' has no element in its first {i} bytes. Shorten the comment it starts with.")
+        _feed(parser, content[i : i + 1], where, last=False)
+        if started:
+            return i + 1
+    return len(content)
+
+
+def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -> None:
+    try:
+        parser.Parse(data, last)
+    except (expat.ExpatError, LookupError, ValueError) as problem:  # the latter two: encodings Python does not know
+        raise RobotError(f"'{where}' is not well-formed XML: {problem}.") from problem
+
+
+# --- Elements ---------------------------------------------------------------------------------------------------------
+
+
+def _robot(root: Element) -> Robot:
+    if root.tag != "robot":
+        raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
+    if any(element.tag.startswith("xacro:") for element in root.iter()):
+        raise RobotError("This is an unexpanded xacro file. Expand it first: xacro robot.xacro > robot.urdf")
+    name = root.get("name") or "robot"
+    links = root.findall("link")
+    unique("link", (name_of(link) for link in links))
+    connections = [connection_of(joint) for joint in root.findall("joint")]
+    bodies = {name_of(link): _inertia(link) for link in links}
+    if any(inertia is not None for inertia in bodies.values()):
+        # URDF: a link without <inertial> weighs nothing. But a file without any is silent, not weightless.
+        moving = {c.child for c in connections if c.kind != "fixed"}
+        bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
+    tree = assemble(name, bodies, connections)
+    mimics = {loop.joint: loop for joint in root.findall("joint") for loop in _mimics(joint)}
+    for follower, loop in mimics.items():
+        names = [joint.name for joint in tree.joints]
+        if loop.other not in names:
+            raise RobotError(f"joint '{follower}' <mimic>: {choices('moving joint', loop.other, names)}")
+        _refuse_circle(follower, mimics)
+    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed)
+    if not mimics:
+        return robot
+    return replace(
+        robot, loops=tuple(mimics.values()), actuated=tuple(joint for joint in robot.joint_names if joint not in mimics)
+    )
+
+
+def _mimics(joint: Element) -> Iterator[JointLoop]:
+    """<mimic joint multiplier offset>: the joint follows another, q = multiplier · q_other + offset."""
+    element = joint.find("mimic")
+    if element is None or joint.get("type") == "fixed":
+        return
+    name = name_of(joint)
+    what = f"joint '{name}' <mimic>"
+    other = element.get("joint", "").strip()
+    if not other:
+        raise RobotError(f'{what} has no joint="…": name the joint that it follows.')
+    multiplier, offset = _optional(element, "multiplier", what), _optional(element, "offset", what)
+    yield JointLoop(f"{name}_mimic", name, other, (offset or 0.0, 1.0 if multiplier is None else multiplier))
+
+
+def _refuse_circle(joint: str, mimics: dict[str, JointLoop]) -> None:
+    chain = [joint]
+    while chain[-1] in mimics:
+        chain.append(mimics[chain[-1]].other)
+        if chain[-1] in chain[:-1]:
+            raise RobotError(f"The joints {' → '.join(chain)} follow each other by <mimic>, so no motor drives them.")
+
+
+def connection_of(joint: Element) -> Connection:
+    name = name_of(joint)
+    what = f"joint '{name}'"
+    kind = joint.get("type")
+    if kind in ("floating", "planar"):
+        raise RobotError(
+            f"{what} is of type '{kind}', which is not supported: Steelyard identifies robots on a fixed base whose "
+            "joints turn or slide. Make it fixed if it does not move in the recordings."
+        )
+    if kind not in KINDS:
+        raise RobotError(f"{what}: {choices('joint type', kind, KINDS)}")
+    return Connection(
+        name,
+        cast(ConnectionKind, kind),
+        _end(joint, "parent", what),
+        _end(joint, "child", what),
+        origin_of(joint, what),
+        axis=_axis(joint, what),
+        limits=_limits(joint, name, kind),
+        drive=_drive(joint, what),
+    )
+
+
+def name_of(element: Element) -> str:
+    name = element.get("name", "").strip()
+    if not name:
+        raise RobotError(f'A <{element.tag}> has no name. Give it a name="…" attribute.')
+    return name
+
+
+def _end(joint: Element, role: str, what: str) -> str:
+    element = joint.find(role)
+    link = None if element is None else element.get("link")
+    if not link:
+        raise RobotError(f'{what} has no <{role} link="…"/>.')
+    return link.strip()
+
+
+def origin_of(element: Element, what: str) -> Pose:
+    origin = element.find("origin")
+    if origin is None:
+        return Pose()
+    return pose_from_rpy(vector_of(origin, "xyz", what), vector_of(origin, "rpy", what))
+
+
+def _axis(joint: Element, what: str) -> Array:
+    """Unit axis in the joint's frame, x if the file is silent, as URDF says."""
+    element = joint.find("axis")
+    axis = np.array([1.0, 0.0, 0.0] if element is None else vector_of(element, "xyz", what, (1.0, 0.0, 0.0)))
+    scale = float(np.max(np.abs(axis)))
+    if scale < 1e-9:
+        raise RobotError(f"{what} has a zero axis: {axis.tolist()}. Give the direction it turns about or slides along.")
+    axis = axis / scale  # keeps the norm of huge numbers finite
+    return axis / np.linalg.norm(axis)
+
+
+def _limits(joint: Element, name: str, kind: str) -> Limits:
+    element = joint.find("limit")
+    if element is None:
+        return Limits()
+    what = f"joint '{name}' <limit>"
+    lower, upper, velocity, effort = (_optional(element, key, what) for key in ("lower", "upper", "velocity", "effort"))
+    if kind == "continuous":  # URDF: a continuous joint has no position limits, whatever is written
+        lower = upper = None
+    return checked_limits(name, lower, upper, velocity, effort)
+
+
+def _drive(joint: Element, what: str) -> Drive:
+    element = joint.find("dynamics")
+    if element is None:
+        return Drive()
+    viscous, coulomb = (_optional(element, key, f"{what} <dynamics>") for key in ("damping", "friction"))
+    for key, value in (("damping", viscous), ("friction", coulomb)):
+        if value is not None and value < 0:
+            raise RobotError(f"{what} <dynamics>: {key} {value:g} is negative.")
+    return Drive(viscous=viscous, coulomb=coulomb)
+
+
+def _inertia(link: Element) -> Array | None:
+    """Ten parameters about the link's frame: those about the inertial frame, moved by the inertial origin."""
+    inertial = link.find("inertial")
+    if inertial is None:
+        return None
+    what = f"link '{name_of(link)}' <inertial>"
+    mass_element, tensor = inertial.find("mass"), inertial.find("inertia")
+    if mass_element is None or tensor is None:
+        raise RobotError(f"{what} needs both <mass> and <inertia>. Complete it, or remove the whole <inertial>.")
+    mass = required(mass_element, "value", f"{what} <mass>")
+    if mass < 0:
+        raise RobotError(f"{what}: the mass {mass:g} kg is negative.")
+    xx, yy, zz = (required(tensor, key, f"{what} <inertia>") for key in ("ixx", "iyy", "izz"))
+    xy, xz, yz = (_optional(tensor, key, f"{what} <inertia>") or 0.0 for key in PRODUCTS)
+    about_com = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    origin = origin_of(inertial, what)
+    return transformed_inertia(inertial_vector(mass, np.zeros(3), about_com), origin.rotation, origin.position)
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def vector_of(element: Element, key: str, what: str, default: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[float, ...]:
+    text = element.get(key)
+    if text is None:
+        return default
+    parts = text.split()
+    if len(parts) != 3:
+        raise RobotError(f'{what} <{element.tag} {key}="{text}">: three numbers are needed, not {len(parts)}.')
+    return tuple(_number(part, f"{what} <{element.tag} {key}>") for part in parts)
+
+
+def _optional(element: Element, key: str, what: str) -> float | None:
+    text = element.get(key)
+    return None if text is None else _number(text, f"{what} {key}")
+
+
+def required(element: Element, key: str, what: str) -> float:
+    value = _optional(element, key, what)
+    if value is None:
+        raise RobotError(f'{what} has no {key}="…".')
+    return value
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        value = float(text.replace("_", "?"))  # Python would read 1_000
+    except ValueError:
+        raise RobotError(f"{what}: '{text}' is not a number.") from None
+    if not math.isfinite(value):
+        raise RobotError(f"{what}: '{text}' is not a finite number.")
+    return value

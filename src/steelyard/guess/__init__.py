@@ -1,7 +1,0 @@
-"""What the columns of a log are, guessed from their names and values, with the reasons."""
-
-from steelyard.guess.decide import guess_channels
-from steelyard.guess.guess import Guess, GuessedClock, GuessedSignal, Other
-from steelyard.guess.names import LoggerHeader, Meaning
-
-__all__ = ["Guess", "GuessedClock", "GuessedSignal", "LoggerHeader", "Meaning", "Other", "guess_channels"]

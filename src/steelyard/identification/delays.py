@@ -1,0 +1,281 @@
+"""Delays: how far each joint's effort lags behind its position, to a fraction of a sample, with its error bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.stats import f as fisher
+from scipy.stats import t as student
+
+from steelyard._arrays import Array, single_threaded
+from steelyard.errors import EstimationError
+from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
+from steelyard.findings import Finding
+from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
+from steelyard.regression.information import BlockKey, Information, Triangle
+from steelyard.regression.observe import Progress, observe
+from steelyard.regression.problem import Problem
+
+# Copies of the effort per period of the parallel filter, and how many periods they reach to either side.
+_COPIES, _PERIODS = 8, 1.0
+# A delay is corrected when it is so unlikely by chance (three standard deviations, if they were known exactly) …
+CHANCE = 2.7e-3
+# Joints share one delay unless so little chance is left that they do.
+ALIKE = 0.01
+# … and no longer than so many samples, or so many seconds where the log is fast: a logger is late by little. What looks
+# like more is friction or elasticity that the terms leave over.
+BELIEVABLE_SAMPLES, BELIEVABLE_S = 3.0, 5e-3
+_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Delay of the effort behind the position for every joint, and one for all of them.
+
+    seconds, std    (n,) [s]; NaN for a joint without rows. Standard deviations leave one block of time out in turn.
+    common          one delay for all joints and its standard deviation [s]
+    agree           probability of joints differing as much as these if one delay held for all
+    blocks          stretches of time that were left out in turn
+    furthest        [s]: delays beyond this were not looked for
+    believable      [s]: delays beyond this are told, and not corrected
+    """
+
+    joints: tuple[str, ...]
+    seconds: Array
+    std: Array
+    common: float
+    common_std: float
+    agree: float
+    blocks: int
+    furthest: float
+    believable: float
+
+    @property
+    def _sure(self) -> float:
+        """Standard deviations that make a delay significant: Student's, since σ itself comes from few blocks."""
+        return float(student.ppf(1.0 - 0.5 * CHANCE, self.blocks - 1))
+
+    @property
+    def significant(self) -> tuple[bool, ...]:
+        """Joints whose delay differs from zero beyond doubt."""
+        return tuple(bool(abs(d) > self._sure * s) for d, s in zip(self.seconds, self.std, strict=True))
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Joints whose delay is significant and too long to be one."""
+        if any(self.correction) and self.agree > ALIKE:
+            return ()
+        found = zip(self.joints, self.seconds, self.significant, strict=True)
+        return tuple(name for name, d, sure in found if sure and abs(d) > self.believable)
+
+    @property
+    def correction(self) -> tuple[float, ...]:
+        """What to read the efforts later by [s]: the common delay while the joints agree, else each joint's own.
+
+        Zero where a delay is not significant, or not believable.
+        """
+        if self.agree > ALIKE:
+            sure = self._sure * self.common_std < abs(self.common) <= self.believable
+            return (self.common if sure else 0.0,) * len(self.joints)
+        found = zip(self.seconds, self.significant, strict=True)
+        return tuple(float(d) if sure and abs(d) <= self.believable else 0.0 for d, sure in found)
+
+    @property
+    def _corrected(self) -> str:
+        late = ", ".join(f"{1e3 * d:+.2f}" for d in self.correction)
+        return f"corrected by [{late}]" if any(self.correction) else "nothing is corrected"
+
+    def findings(self) -> tuple[Finding, ...]:
+        told = ", ".join(
+            f"{name} {1e3 * d:+.2f} ± {1e3 * s:.2f}"
+            for name, d, s in zip(self.joints, self.seconds, self.std, strict=True)
+        )
+        common = f"{1e3 * self.common:+.2f} ± {1e3 * self.common_std:.2f}"
+        message = f"efforts lag behind positions by [ms]: {told}; all together {common}; {self._corrected}"
+        if not self.doubtful:
+            return (Finding("delays", "info", message),)
+        doubt = f"; {', '.join(self.doubtful)}: beyond {1e3 * self.believable:.3g} ms, so it is not corrected"
+        advice = 'add the terms that the residual shows (terms = "default"); set prepare.delay if the logger is late'
+        return (Finding("delays", "warning", message + doubt, ", ".join(self.doubtful), advice),)
+
+
+def effort_shifts(problem: Problem) -> tuple[float, ...]:
+    """Shifts [s] of the effort's copies from which delays are found: a period of the parallel filter to either side."""
+    if problem.lowpass_hz is None:
+        raise EstimationError("Delays are found behind the parallel filter: set lowpass_hz.")
+    count = round(_PERIODS * _COPIES)
+    steps = [k for k in range(-count, count + 1) if k]
+    return tuple(k / (_COPIES * problem.lowpass_hz) for k in steps)
+
+
+@single_threaded
+def estimate_delays(
+    problem: Problem, information: Information | None = None, progress: Progress | None = None
+) -> Delays:
+    """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
+
+    θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a cubic spline (it
+    is low-passed, so it is smooth); the steps are Gauss–Newton's from each joint's best copy. Friction must be right
+    first: what it leaves over looks like a delay. `information` must hold the copies of `effort_shifts`.
+    """
+    shifts = effort_shifts(problem)
+    if information is None:
+        problem = replace(problem, delay=())
+    elif any(problem.delay):
+        raise EstimationError("Delays are estimated from efforts as they were logged: observe without a delay.")
+    if information is None:
+        information = observe(problem, progress=progress, shifts=shifts)
+    information = information.without_known()
+    fit = _Fit(information, base_parameters(problem.model), _Copies.at(shifts), np.ones(len(information.joints)))
+
+    own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
+    start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
+    fit = fit.at(fit.at(start).refined(None, start, own))
+    found = fit.refined(None, start, own)
+    common = fit.refined(None, np.full(len(start), float(np.nanmedian(found))), shared)
+    groups = information.clusters(CLUSTERS)
+    if len(groups) < FEWEST_CLUSTERS:
+        raise EstimationError("too few blocks of time to say how sure the delays are; record longer.")
+    left = [[time for time in information.times if time not in set(group)] for group in groups]
+    each = np.array([fit.refined(times, found, own, steps=3) for times in left])
+    together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
+    std = _jackknife(each, found)
+    known = np.isfinite(found) & (std > 0.0)
+    size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
+    return Delays(
+        information.joints,
+        found,
+        std,
+        float(common[0]),
+        float(_jackknife(together, common)[0]),
+        float(fisher.sf(size / others, others, len(groups) - 1)),
+        len(groups),
+        fit.copies.furthest,
+        max(BELIEVABLE_SAMPLES / max(run.rate for run in problem.runs), BELIEVABLE_S),
+    )
+
+
+def at_delays(information: Information, shifts: Sequence[float], seconds: Sequence[float]) -> Information:
+    """The same information with the efforts read `seconds` (n,) later, interpolated between their copies."""
+    copies = _Copies.at(shifts)
+    blocks = {}
+    for key, triangle in information.blocks.items():
+        width = len(information.columns[key.joint])
+        efforts = width + len(copies.order)
+        y = copies.sorted(triangle.r[:, width:efforts]) @ copies.spline(seconds[key.joint])
+        rows = np.column_stack([triangle.r[:, :width], y, triangle.r[:, efforts:]])
+        blocks[key] = Triangle.of(rows, triangle.rows)
+    responses = (information.responses[0], *information.responses[len(copies.order) :])
+    return replace(information, responses=responses, blocks=blocks)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """How a response between the shifted copies is made of them: weights are a cubic spline of the shift."""
+
+    order: NDArray[np.int64]
+    spline: CubicSpline
+
+    @staticmethod
+    def at(shifts: Sequence[float]) -> _Copies:
+        places = np.array([0.0, *shifts])
+        order = np.argsort(places)
+        return _Copies(order, CubicSpline(places[order], np.eye(len(order))))
+
+    def sorted(self, y: Array) -> Array:
+        """Copies (rows, R), the effort itself first, in the order of their shifts."""
+        return y[:, self.order]
+
+    @property
+    def furthest(self) -> float:
+        return float(self.spline.x[-1])
+
+    @property
+    def spacing(self) -> float:
+        return float(self.spline.x[1] - self.spline.x[0])
+
+
+def _jackknife(left_out: Array, whole: Array) -> Array:
+    groups = len(left_out)
+    return np.sqrt((groups - 1) / groups * np.sum((left_out - whole) ** 2, axis=0))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The weighted fit of parameters and delays on triangles [W_j | copies of y_j]."""
+
+    information: Information
+    base: BaseParameters
+    copies: _Copies
+    weights: Array
+
+    def at(self, delay: Array) -> _Fit:
+        """The same with weights 1/σ_j of the efforts read `delay` (n,) [s] later, so that a delay is found alike
+        wherever it starts from."""
+        late = np.nan_to_num(delay)
+        parts = []
+        for triangle, own, seconds in zip(
+            self.information.joint_triangles, self.information.columns, late, strict=True
+        ):
+            y = self.copies.sorted(triangle.r[:, len(own) :]) @ self.copies.spline(seconds)
+            parts.append(Triangle(np.column_stack([triangle.r[:, : len(own)], y]), triangle.rows))
+        blocks = {BlockKey("all", "all", 0, j): part for j, part in enumerate(parts) if part.rows}
+        moved = replace(self.information, responses=self.information.responses[:1], blocks=blocks)
+        return replace(self, weights=np.nan_to_num(1.0 / joint_deviations(moved, self.base)))
+
+    def _parts(self, times: Sequence[tuple[str, str, int]] | None) -> list[Triangle]:
+        every = range(len(self.information.joints))
+        if times is None:
+            return [self.information.joint_triangles[j] for j in every]
+        return [self.information.gathered(j, times) for j in every]
+
+    def best_copy(self, joint: int) -> float:
+        """The shift [s] at which the joint's own least squares leaves least, relative to the copy's size."""
+        triangle = self.information.joint_triangles[joint]
+        own = self.information.columns[joint]
+        if not triangle.rows:
+            return float("nan")
+        kept = [k for k, c in enumerate(own) if c in self.base.kept]
+        w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
+        rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
+        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
+        return float(self.copies.spline.x[int(np.argmin(left))])
+
+    def refined(
+        self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array, steps: int = _STEPS
+    ) -> Array:
+        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
+        parts = self._parts(times)
+        size = len(self.base)
+        place = np.full(len(self.base.layout), -1)
+        place[list(self.base.kept)] = np.arange(size)
+        delay = np.where(np.isfinite(start), start, 0.0)
+        # made triangular once, so that a step works on few rows
+        small = []
+        for triangle, own in zip(parts, self.information.columns, strict=True):
+            kept = np.flatnonzero(place[own] >= 0)
+            y = self.copies.sorted(triangle.r[:, len(own) :])
+            small.append((place[own[kept]], Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r))
+        for _ in range(steps):
+            rows = []
+            for j, (target, r) in enumerate(small):
+                y = r[:, len(target) :]
+                wide = np.zeros((len(r), size + share.shape[1] + 1))
+                wide[:, target] = r[:, : len(target)]
+                wide[:, size:-1] = -np.outer(y @ self.copies.spline(delay[j], 1), share[j])
+                wide[:, -1] = y @ self.copies.spline(delay[j])
+                rows.append(self.weights[j] * wide)
+            system = np.concatenate(rows)
+            scale = np.linalg.norm(system[:, :-1], axis=0)
+            scale[scale == 0.0] = 1.0
+            found = np.linalg.lstsq(system[:, :-1] / scale, system[:, -1], rcond=DATA_TOLERANCE)[0] / scale
+            step = np.clip(share @ found[size:], -self.copies.spacing, self.copies.spacing)
+            delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
+            if np.abs(step).max() < 1e-5 * self.copies.spacing:
+                break
+        return np.where(np.isfinite(start), delay, np.nan)

@@ -1,0 +1,190 @@
+"""Identification: what was found, how sure it is, on which rows, from which files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from steelyard._arrays import Array
+from steelyard.estimators.estimator import Certificate, Hanging
+from steelyard.findings import Finding
+from steelyard.identification.legs import LegComparison
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.scores import Score
+from steelyard.signals.channels import Drives
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run that went in: its name, role, load case, source, hash and what was done to it."""
+
+    name: str
+    role: str
+    load: str
+    source: str
+    sha256: str
+    rate_hz: float
+    history: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DriveGains:
+    """Drive gains, motor by motor in joint order: the torque of a motor is `factor` (n,) times its stated effort.
+
+    `drives` says what was stated; None where efforts came without a channel map. Covariances (n + b, n + b) are those
+    of (factor, base parameters) together; `bootstrap` (n + b,) are standard deviations over resampled blocks of time.
+    """
+
+    joints: tuple[str, ...]
+    factor: Array
+    drives: Drives | None
+    covariance: Array
+    covariance_classical: Array
+    bootstrap: Array
+    hangs: tuple[Hanging, ...] = ()
+
+    @property
+    def stated(self) -> Array:
+        """The gains that were stated, (n,): the maker's; NaN where they were called unknown."""
+        known = self.drives is not None and self.drives.gain is not None
+        return np.array(self.drives.gain) if known and self.drives else np.full(len(self.joints), np.nan)
+
+    @property
+    def value(self) -> Array:
+        """Identified gains as a channel map states them, (n,) [`units`]."""
+        return self.factor * self._scale
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("1",) * len(self.joints) if self.drives is None else self.drives.gain_unit
+
+    @property
+    def joint_side(self) -> Array:
+        """g = N·Gi·Kt (n,): seen from the joint, gear ratio included (P2 eq. 6)."""
+        return self.value if self.drives is None else self.value * np.array(self.drives.ratio)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation by leave-one-block-out (CR3), (n,)."""
+        return np.abs(self._scale) * np.sqrt(np.diagonal(self.covariance)[: len(self.joints)])
+
+    @property
+    def std_classical(self) -> Array:
+        return np.abs(self._scale) * np.sqrt(np.diagonal(self.covariance_classical)[: len(self.joints)])
+
+    @property
+    def std_bootstrap(self) -> Array:
+        return np.abs(self._scale) * self.bootstrap[: len(self.joints)]
+
+    @property
+    def error(self) -> Array:
+        """|e|, how far the identified gains are from the stated ones, relative to these (P2 Table III), (n,)."""
+        return np.abs(self.value / self.stated - 1.0)
+
+    @property
+    def _scale(self) -> Array:
+        return np.where(np.isfinite(self.stated), self.stated, 1.0)
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Base parameters with error bars, the score beside that of the nominal model, and where it all came from.
+
+    `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
+    parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value. Where
+    the estimator promises that it can exist, `certificate` proves it.
+    `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`). `gains` are
+    the drive gains where they were identified too; `legs` compares legs of a parallel robot that are declared alike.
+    """
+
+    robot: str
+    estimator: str
+    base: BaseParameters
+    value: Array
+    covariance: Array
+    covariance_classical: Array
+    clusters: int
+    condition: float
+    condition_scaled: float
+    relative_error: Score
+    nominal: Score | None
+    unseen: Score | None
+    unseen_nominal: Score | None
+    runs: tuple[RunRecord, ...]
+    estimator_options: dict[str, Any] = field(default_factory=dict)
+    cancelled: tuple[str, ...] = ()
+    standard: Array | None = None
+    standard_rule: str = ""
+    certificate: Certificate | None = None
+    carried: Array | None = None
+    gains: DriveGains | None = None
+    legs: tuple[LegComparison, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation by leave-one-block-out (CR3), (b,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @property
+    def std_classical(self) -> Array:
+        """Standard deviation by the classical formula (P0 eq. 11), which takes residuals for white."""
+        return np.sqrt(np.diagonal(self.covariance_classical))
+
+    @property
+    def relative_std(self) -> Array:
+        """std / |value|."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.std / np.abs(self.value)
+
+    @property
+    def excited(self) -> NDArray[np.bool_]:
+        """Which base parameters the data shows (b,): the others have no value, or one that comes from elsewhere."""
+        return np.isfinite(self.std_classical) | np.isin(self.base.names, self.cancelled)
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Confidence interval of every base parameter with Student's t on `clusters` − 1 degrees of freedom."""
+        freedom = self.clusters - 1 if self.clusters else np.inf
+        half = student.ppf(0.5 + 0.5 * level, freedom) * self.std
+        return self.value - half, self.value + half
+
+    @property
+    def theta(self) -> Array:
+        """A standard vector (C,) with these base parameters, see `BaseParameters.theta`."""
+        return self.base.theta(self.value)
+
+    def strong_correlations(self, above: float = 0.95) -> tuple[tuple[str, str, float], ...]:
+        """Pairs of parameters the data can hardly tell apart, by the classical covariance, strongest first."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rho = self.covariance_classical / np.outer(self.std_classical, self.std_classical)
+        pairs = sorted(map(tuple, np.argwhere(np.triu(np.abs(rho) > above, 1))), key=lambda pair: -abs(rho[pair]))
+        return tuple((self.base.names[i], self.base.names[j], float(rho[i, j])) for i, j in pairs)
+
+    def with_findings(self, more: Sequence[Finding]) -> Identification:
+        """The same with findings added."""
+        return replace(self, findings=self.findings + tuple(more))
+
+    @property
+    def verdict(self) -> str:
+        """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
+        fitted = _share(self.relative_error)
+        compared = self.nominal if self.unseen is None else self.unseen_nominal
+        nominal = "no nominal inertias to compare with" if compared is None else f"nominal model {_share(compared)}"
+        if self.unseen is None:
+            said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
+        else:
+            said = f"Explains {_share(self.unseen)} of the effort on unseen motion (fitted {fitted}, {nominal})"
+        known = int(np.sum(self.relative_std < 0.5))
+        count = len(self.base) - len(self.cancelled)
+        kind = "essential" if self.cancelled else "base"
+        return f"{said}. {known} of {count} {kind} parameters are known to better than half their value."
+
+
+def _share(score: Score) -> str:
+    return f"{max(0.0, 1 - score.total):.1%}" if np.isfinite(score.total) else "nothing"

@@ -1,0 +1,359 @@
+"""Selection of friction terms, joint by joint, by runs left out: what is offered, what it buys, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from steelyard._arrays import Array, single_threaded
+from steelyard.estimators.least_squares import joint_deviations
+from steelyard.findings import Finding
+from steelyard.identification.load import with_load
+from steelyard.model.base_parameters import base_parameters
+from steelyard.model.model import Model
+from steelyard.model.robot import Robot
+from steelyard.model.terms import Dahl, Drift, LoadFriction, PowerLaw, Ripple, Stribeck, Term, on_joints
+from steelyard.model.terms.friction import AsymmetricViscous
+from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress, observe
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
+
+# Fewer independent runs than this cannot tell a term that transfers from one that does not.
+FEWEST_RUNS = 5
+# A term is taken when the joint's error falls by this fraction, …
+LEAST_GAIN = 0.01
+# … by more than one standard error of the folds' gains, and in this share of the folds.
+LEAST_FOLDS = 0.7
+_ROUNDS = 3
+# Runs whose ranges of all joints agree to this fraction of the travel made the same motion.
+_SAME_MOTION = 0.01
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A term on offer. A placebo looks like one and means nothing; `rival` is the placebo an honest offer must beat."""
+
+    label: str
+    term: Term
+    placebo: bool = False
+    rival: str | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a term bought at a joint: its error without and with the term, over runs left out.
+
+    gain     1 − with / without
+    std      standard error of the gain over the folds
+    folds    share of the folds that improved
+    verdict  "kept", "dropped", "taken", "refused" or "placebo refused"; a placebo that passes is "placebo passed"
+    """
+
+    joint: str
+    label: str
+    without: float
+    including: float
+    gain: float
+    std: float
+    folds: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The terms that were chosen, each with its joints, and every trial on the way.
+
+    `refused` says why nothing was chosen (too few independent runs); then `terms` are those of the problem.
+    """
+
+    terms: tuple[Term, ...]
+    trials: tuple[Trial, ...]
+    folds: tuple[tuple[str, ...], ...]
+    refused: str | None = None
+
+    @property
+    def placebos_passed(self) -> tuple[Trial, ...]:
+        return tuple(trial for trial in self.trials if trial.verdict == "placebo passed")
+
+    def findings(self) -> tuple[Finding, ...]:
+        if self.refused is not None:
+            return (Finding("no-selection", "info", self.refused, fix="record more motions, each its own run"),)
+        told = [f"{t.label} on {t.joint} ({t.gain:+.1%})" for t in self.trials if t.verdict == "taken"]
+        gone = [f"{t.label} on {t.joint}" for t in self.trials if t.verdict == "dropped"]
+        message = (
+            f"terms chosen over {len(self.folds)} left-out runs: taken {', '.join(told) or 'none'}; "
+            f"dropped {', '.join(gone) or 'none'}"
+        )
+        return (Finding("selected-terms", "info", message),)
+
+
+def offers(cycles: Sequence[float] | float | None = None) -> tuple[Offer, ...]:
+    """What is offered beside the default set: other shapes of friction, and ripple where the gear's cycles are known.
+
+    Time has a placebo (the same clock, shuffled), and so has ripple (a frequency no gear has).
+    """
+    shapes = [
+        Offer("stribeck 0.03", Stribeck(0.03)),
+        Offer("stribeck 0.1", Stribeck(0.1)),
+        Offer("stribeck 0.3", Stribeck(0.3)),
+        Offer("power 1/3", PowerLaw(1.0 / 3.0)),
+        Offer("power 2", PowerLaw(2.0)),
+        Offer("load squared", LoadFriction(exponent=2.0)),
+        Offer("dahl 10 mrad", Dahl(1e-2)),
+        Offer("dahl 50 mrad", Dahl(5e-2)),
+        Offer("asymmetric viscous", AsymmetricViscous()),
+        Offer("drift", Drift(), rival="shuffled drift"),
+        Offer("shuffled drift", Drift(shuffled=True), placebo=True),
+    ]
+    if cycles is not None:
+        shapes += [
+            Offer("ripple", Ripple(cycles), rival="ripple at a wrong frequency"),
+            Offer("ripple at a wrong frequency", Ripple(cycles, placebo=True), placebo=True),
+        ]
+    return tuple(shapes)
+
+
+def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
+    """Names of the runs grouped by motion: a motion repeated, or a file cut in pieces, is one fold and not several."""
+    groups: list[list[Samples]] = []
+    for run in runs:
+        for group in groups:
+            if any(_same_motion(run, other) for other in group):
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    return tuple(tuple(run.name for run in group) for group in groups)
+
+
+def _same_motion(one: Samples, other: Samples) -> bool:
+    if one.sha256 and (one.sha256, one.part) == (other.sha256, other.part):
+        return True
+    travel = np.maximum(one.travel, other.travel)
+    apart = np.maximum(np.abs(one.lowest - other.lowest), np.abs(one.highest - other.highest))
+    return bool(np.all(apart <= _SAME_MOTION * np.maximum(travel, 1e-9)))
+
+
+@single_threaded
+def select(
+    problem: Problem,
+    offered: Sequence[Offer],
+    droppable: Sequence[str] = ("power-law", "load", "dahl"),
+    blocks: int | None = None,
+    progress: Progress | None = None,
+) -> Selection:
+    """Choose terms for every joint by the errors of runs left out, from one pass with every column on offer.
+
+    First the droppable terms of the problem's model whose removal lowers a joint's error are dropped there. Then, up to
+    three times, the offer that helps a joint most is taken if its error falls by 1 %, by more than one standard error,
+    in 70 % of the folds, and by more than any placebo's does. Refused with fewer than five independent runs. `blocks`
+    makes so many stretches of time the folds instead, which is good for trying placebos and for nothing else: stretches
+    of one motion reward terms that do not transfer.
+    """
+    groups = independent_runs(problem.runs)
+    if blocks is None and len(groups) < FEWEST_RUNS:
+        reason = (
+            f"the default terms are used as they are: {len(groups)} independent "
+            f"{'motion' if len(groups) == 1 else 'motions'} in {len(problem.runs)} runs cannot choose among terms, "
+            f"{FEWEST_RUNS} can"
+        )
+        return Selection(tuple(problem.model.terms), (), groups, reason)
+    fresh = [offer for offer in offered if _fits(offer.term, problem.model)]
+    wide = with_load(
+        replace(problem, model=replace(problem.model, terms=(*problem.model.terms, *(o.term for o in fresh))))
+    )
+    information = observe(wide, progress=progress).without_known()
+    if blocks is None:
+        folds = [tuple(time for time in information.times if time[0] in group) for group in groups]
+    else:
+        folds = list(information.clusters(blocks))
+        groups = tuple((f"block {k}",) for k in range(len(folds)))
+    return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
+
+
+class _Chooser:
+    """Left-out errors of every joint for any subset of the columns, from Gram matrices of the folds.
+
+    G_gj = [W_j y_j]ᵀ[W_j y_j] of fold g; the fit without fold g solves Σ_j w_j² (Σ_h G_hj − G_gj). Squaring the
+    condition number is harmless here: columns are scaled, and only errors of a per cent matter.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        plain: Sequence[Term],
+        information: Information,
+        folds: Sequence[Sequence[tuple[str, str, int]]],
+    ) -> None:
+        self.model, self.plain, self.joints = model, tuple(plain), information.joints
+        width, n = len(information.layout), len(information.joints)
+        self.gram = np.zeros((len(folds), n, width + 1, width + 1))
+        for g, times in enumerate(folds):
+            for j, own in enumerate(information.columns):
+                r = information.gathered(j, times).r[:, : len(own) + 1]
+                place = np.append(own, width)
+                self.gram[g, j][np.ix_(place, place)] = r.T @ r
+        base = base_parameters(model)
+        self.weights = np.nan_to_num(1.0 / joint_deviations(information, base)) ** 2
+        self.kept = np.zeros(width, bool)
+        self.kept[list(base.kept)] = True
+
+    def columns(self, term: Term, joint: str | None = None) -> NDArray[np.int64]:
+        names = {e.column.name for e in term.entries(self.model.robot) if joint is None or e.column.owner == joint}
+        return np.array(sorted(self.model.layout.index(name) for name in names), np.int64)
+
+    def errors(self, active: NDArray[np.bool_]) -> Array:
+        """Squared residuals (folds, n) of rows left out, fitted with the active columns to all others."""
+        used = np.flatnonzero(active & self.kept)
+        place = np.append(used, self.gram.shape[-1] - 1)
+        gram = self.gram[:, :, place[:, None], place]
+        whole = np.einsum("j,gjab->ab", self.weights, gram)
+        out = np.empty(gram.shape[:2])
+        for g, left in enumerate(gram):
+            rest = whole - np.einsum("j,jab->ab", self.weights, left)
+            scale = np.sqrt(np.maximum(np.diagonal(rest)[:-1], 1e-300))
+            matrix = rest[:-1, :-1] / np.outer(scale, scale) + 1e-11 * np.eye(len(used))
+            theta = cho_solve(cho_factor(matrix), rest[:-1, -1] / scale) / scale
+            residual = np.append(-theta, 1.0)
+            out[g] = np.maximum(np.einsum("a,jab,b->j", residual, left, residual), 0.0)
+        return out
+
+    def chosen(
+        self, offered: Sequence[Offer], droppable: Sequence[str], groups: tuple[tuple[str, ...], ...]
+    ) -> Selection:
+        active = np.zeros(self.gram.shape[-1] - 1, bool)
+        for k, column in enumerate(self.model.layout.columns):
+            active[k] = column.owner not in self.joints
+        for term in self.plain:
+            active[self.columns(term)] = True
+        trials: list[Trial] = []
+        on: dict[int, set[str]] = {}
+        for k, term in enumerate(self.plain):
+            on[k] = {e.column.owner for e in term.entries(self.model.robot)}
+            if term.name not in droppable:
+                continue
+            before = self.errors(active)
+            fewer = active.copy()
+            fewer[self.columns(term)] = False
+            after = self.errors(fewer)
+            for j, joint in enumerate(self.joints):
+                own = self.columns(term, joint)
+                if not len(own):
+                    continue
+                # seen the other way round: what the term buys against leaving it out
+                trial = self._trial(joint, term.name, after[:, j], before[:, j])
+                if trial.gain < 0.0:
+                    # dropped everywhere it did harm here; so it must when dropped here alone
+                    alone = active.copy()
+                    alone[own] = False
+                    trial = self._trial(joint, term.name, self.errors(alone)[:, j], self.errors(active)[:, j])
+                keep = trial.gain >= 0.0
+                trials.append(replace(trial, verdict="kept" if keep else "dropped"))
+                if not keep:
+                    active[own] = False
+                    on[k].discard(joint)
+        taken: dict[str, set[str]] = {offer.label: set() for offer in offered}
+        for _ in range(_ROUNDS):
+            best = self._round(offered, active, taken, trials)
+            if not best:
+                break
+            for offer, joint in best:
+                taken[offer.label].add(joint)
+                active[self.columns(offer.term, joint)] = True
+        robot = self.model.robot
+        terms = [_on(term, on[k], robot) for k, term in enumerate(self.plain) if on[k]]
+        terms += [_on(offer.term, taken[offer.label], robot) for offer in offered if taken[offer.label]]
+        return Selection(tuple(terms), tuple(trials), groups)
+
+    def _round(
+        self, offered: Sequence[Offer], active: NDArray[np.bool_], taken: dict[str, set[str]], trials: list[Trial]
+    ) -> list[tuple[Offer, str]]:
+        """One look at every offer on every joint at once, then at the promising ones alone; the best on each joint.
+
+        All joints at once is quick and nearly right, since a joint's friction acts on its own rows; but what one joint
+        gains may be owed to another's column, so a term is taken only for what it buys by itself.
+        """
+        before = self.errors(active)
+        seen: dict[tuple[str, str], Trial] = {}
+        for offer in offered:
+            more = active.copy()
+            more[self.columns(offer.term)] = True
+            after = self.errors(more)
+            for j, joint in enumerate(self.joints):
+                if len(self.columns(offer.term, joint)) and joint not in taken[offer.label]:
+                    seen[offer.label, joint] = self._trial(joint, offer.label, before[:, j], after[:, j])
+        winners: list[tuple[Offer, str]] = []
+        for j, joint in enumerate(self.joints):
+            # whatever a placebo buys is luck, or the folds are not independent: an honest term must buy more
+            luck = [seen[o.label, joint].gain for o in offered if o.placebo and (o.label, joint) in seen]
+            best: tuple[float, Offer] | None = None
+            for offer in offered:
+                trial = seen.get((offer.label, joint))
+                if trial is None:
+                    continue
+                if _passes(trial):
+                    alone = active.copy()
+                    alone[self.columns(offer.term, joint)] = True
+                    trial = seen[offer.label, joint] = self._trial(
+                        joint, offer.label, before[:, j], self.errors(alone)[:, j]
+                    )
+                least = max(luck, default=0.0) + trial.std * (offer.rival is not None)
+                if offer.placebo or not (_passes(trial) and trial.gain > least):
+                    continue
+                if best is None or trial.gain > best[0]:
+                    best = (trial.gain, offer)
+            if best is not None:
+                winners.append((best[1], joint))
+        for offer in offered:
+            for joint in self.joints:
+                trial = seen.get((offer.label, joint))
+                if trial is not None:
+                    told = "taken" if (offer, joint) in winners else "refused"
+                    if offer.placebo:
+                        told = "placebo passed" if _passes(trial) else "placebo refused"
+                    trials.append(replace(trial, verdict=told))
+        return winners
+
+    def _trial(self, joint: str, label: str, without: Array, including: Array) -> Trial:
+        """Errors of one joint (folds,) without and with a term."""
+        whole = float(np.sum(without)) or 1.0
+        size = np.sqrt(max(self._effort(joint), 1e-300))
+        gain = 1.0 - np.sqrt(np.sum(including) / whole)
+        # of the sum of the folds' gains; halved because the root of the squares is compared
+        std = 0.5 * float(np.std(without - including, ddof=1)) * np.sqrt(len(without)) / whole
+        improved = float(np.mean(including < without))
+        return Trial(
+            joint, label, float(np.sqrt(whole)) / size, float(np.sqrt(np.sum(including))) / size,
+            float(gain), std, improved, "",
+        )  # fmt: skip
+
+    def _effort(self, joint: str) -> float:
+        return float(np.sum(self.gram[:, self.joints.index(joint), -1, -1]))
+
+
+def _passes(trial: Trial) -> bool:
+    """The significance rule: 1 %, one standard error, 70 % of the folds."""
+    return trial.gain >= LEAST_GAIN and trial.gain > trial.std and trial.folds >= LEAST_FOLDS
+
+
+def _fits(term: Term, model: Model) -> bool:
+    """True when a term can stand beside those of a model: what it needs is there, and none of its columns is."""
+    names = {other.name for other in model.terms}
+    columns = {entry.column.name for entry in term.entries(model.robot)}
+    return set(getattr(term, "needs", ())) <= names and not columns & set(model.layout.names)
+
+
+def _on(term: Term, owners: set[str], robot: Robot) -> Term:
+    """The term on those of its joints that are left."""
+    every = dict.fromkeys(entry.column.owner for entry in term.entries(robot))
+    return term if owners == set(every) else on_joints(term, [name for name in every if name in owners])
+
+
+def with_terms(problem: Problem, selection: Selection) -> Problem:
+    """The problem with the chosen terms."""
+    return replace(problem, model=replace(problem.model, terms=selection.terms))

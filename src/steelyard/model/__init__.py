@@ -1,0 +1,1 @@
+"""What the robot is and what torque it takes."""

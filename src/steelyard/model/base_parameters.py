@@ -1,0 +1,184 @@
+"""Base parameters: the combinations of standard parameters that motion can reveal at all (P0 §III, Gautier 1991)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from steelyard._arrays import Array, single_threaded
+from steelyard.errors import ModelError
+from steelyard.model.model import Model
+from steelyard.model.parameters import INERTIAL, Layout
+
+STRUCTURAL_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Independence:
+    """Result of a pass over columns from left to right: which stay, and how clear the decision was."""
+
+    kept: tuple[int, ...]
+    dropped: tuple[int, ...]
+    smallest_kept: float
+    largest_dropped: float
+
+
+def independent_columns(matrix: Array, tolerance: float) -> Independence:
+    """Gautier's rule: a column is dropped when it lies in the span of the columns kept before it.
+
+    Columns are scaled to unit norm, so `tolerance` is the sine of the angle to that span. Orthogonalised twice, which
+    keeps the gap between kept and dropped at rounding level.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    count = matrix.shape[1]
+    if count and matrix.shape[0] >= count:
+        # where nothing depends on anything, one factorisation says so: |R_kk| is the sine of column k
+        plain = np.abs(np.diagonal(np.linalg.qr(scaled, mode="r")))
+        if plain.min() > tolerance:
+            return Independence(tuple(range(count)), (), float(plain.min()), 0.0)
+    basis = np.zeros((matrix.shape[0], min(matrix.shape)))
+    kept: list[int] = []
+    dropped: list[int] = []
+    sines = np.zeros(matrix.shape[1])
+    for k in range(matrix.shape[1]):
+        span = basis[:, : len(kept)]
+        rest = scaled[:, k]
+        for _ in range(2):
+            rest = rest - span @ (span.T @ rest)
+        sines[k] = np.linalg.norm(rest)
+        if sines[k] > tolerance and len(kept) < basis.shape[1]:
+            basis[:, len(kept)] = rest / sines[k]
+            kept.append(k)
+        else:
+            dropped.append(k)
+    return Independence(
+        tuple(kept),
+        tuple(dropped),
+        float(min(sines[kept], default=np.inf)),
+        float(max(sines[dropped], default=0.0)),
+    )
+
+
+@dataclass(frozen=True)
+class BaseParameters:
+    """χ_b = B χ: `map` B (b, C) with an identity on the kept columns, so that W = W[:, kept] B.
+
+    A base parameter carries the name of its kept column; `expression` says what it stands for.
+    """
+
+    layout: Layout
+    zero: tuple[int, ...]
+    kept: tuple[int, ...]
+    map: Array
+    smallest_kept: float
+    largest_dropped: float
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.layout.names[k] for k in self.kept)
+
+    def theta(self, value: Array) -> Array:
+        """A standard vector (C,) with these base values (b,): on the kept columns, what is known, and zero elsewhere.
+
+        It predicts torque exactly as the base parameters do; it is not meant to be physical.
+        """
+        out = self.layout.known.copy()
+        out[list(self.kept)] = np.nan_to_num(value)
+        return out
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        return tuple(self.layout.units[k] for k in self.kept)
+
+    @cached_property
+    def regroupings(self) -> dict[str, dict[str, float]]:
+        """{base parameter: {column: coefficient}}, the kept column itself first with coefficient 1."""
+        out: dict[str, dict[str, float]] = {}
+        for row, lead in zip(self.map, self.kept, strict=True):
+            others = {self.layout.names[c]: float(row[c]) for c in np.flatnonzero(row) if c != lead}
+            out[self.layout.names[lead]] = {self.layout.names[lead]: 1.0} | others
+        return out
+
+    @cached_property
+    def expressions(self) -> tuple[str, ...]:
+        """Base parameters as sums of standard ones, e.g. `link1.ZZ + joint1.Ia + 0.07*link3.MZ`."""
+        return tuple(_expression(group) for group in self.regroupings.values())
+
+
+def _expression(group: dict[str, float]) -> str:
+    parts = []
+    for name, x in group.items():
+        size = f"{abs(x):.6g}"
+        term = name if size == "1" else f"{size}*{name}"
+        parts.append(("- " if x < 0 else "+ ") + term)
+    return " ".join(parts).removeprefix("+ ")
+
+
+def elimination_order(model: Model) -> list[int]:
+    """Columns in the order in which they are judged: an earlier one is kept rather than a later one.
+
+    Of legs that are alike, the same parameter of all legs stands together, after what belongs to no leg, so that what
+    is kept of one leg is kept of all (P3 eq. 23): [W_platform  W_χ1,legs  W_χ2,legs …]. Payloads come last.
+    """
+    columns, place = model.layout.columns, model.robot.leg_places
+    symbols = list(dict.fromkeys((*INERTIAL, *(column.symbol for column in columns))))
+
+    def key(k: int) -> tuple[int, ...]:
+        column = columns[k]
+        if column.kind == "payload":
+            return (2, k)
+        if column.owner not in place:
+            return (0, k)
+        step, leg = place[column.owner]
+        return (1, step, symbols.index(column.symbol), leg)
+
+    return sorted(range(len(columns)), key=key)
+
+
+@single_threaded
+def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
+    """Structural base parameters from random states within the limits.
+
+    Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
+    columns by symbol (`off`) or by full name (`joint3.Fc`); what is known beforehand is left out too. With payloads the
+    states are those of robots with and without them, whose links are the same (P2 eq. 10). Columns are taken in the
+    layout's order, those of legs that are alike parameter by parameter (`elimination_order`).
+    """
+    layout = model.layout
+    left_out = {k for k, c in enumerate(layout.columns) if c.known or c.symbol in without or c.name in without}
+    count = max(64, 6 * len(layout) // model.robot.dof)
+    stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
+    if not np.all(np.isfinite(stacked)):
+        raise ModelError(f"The geometry or gravity of '{model.robot.name}' overflows: check its lengths and units.")
+    silent = np.logical_not(model.nonzero.any(axis=0))
+    zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
+    live = [k for k in elimination_order(model) if not silent[k] and k not in left_out]
+    result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
+    kept = [live[k] for k in result.kept]
+    if not kept:
+        raise ModelError(f"No base parameter of '{model.robot.name}' is left: nothing that moves has an effect.")
+    dropped = [live[k] for k in result.dropped]
+    mapping = np.zeros((len(kept), len(layout)))
+    mapping[np.arange(len(kept)), kept] = 1.0
+    if dropped:
+        size, scale = np.linalg.norm(stacked[:, dropped], axis=0), np.linalg.norm(stacked[:, kept], axis=0)
+        share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped] / size, rcond=None)[0]
+        # rounding, and whatever it put on columns that come after the dropped one
+        share[(np.abs(share) < 1e-10) | np.greater.outer(result.kept, result.dropped)] = 0.0
+        mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
+    listed = np.argsort(kept)
+    return BaseParameters(
+        layout,
+        tuple(zero),
+        tuple(kept[k] for k in listed),
+        mapping[listed],
+        result.smallest_kept,
+        result.largest_dropped,
+    )

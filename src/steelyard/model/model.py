@@ -1,0 +1,331 @@
+"""Model = Robot + terms: every column named once, and the torques they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import ModelError, choices
+from steelyard.model.loop_dynamics import Looped
+from steelyard.model.parameters import Column, Layout, inertial_columns
+from steelyard.model.payload import UNLOADED, Payload
+from steelyard.model.robot import Robot
+from steelyard.model.terms import LOAD, PAST, TIME, Motion, Term, uses
+from steelyard.model.tree_dynamics import Filling, OpenChain
+
+# Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
+# are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
+ZERO = 1e-10
+
+
+class Mechanism(NamedTuple):
+    """The robot as the kernels see it: parent (n,), placement (n, 4, 3, 4), screw (n, 6), gravity (3,)."""
+
+    parent: NDArray[np.int64]
+    placement: Array
+    screw: Array
+    gravity: Array
+
+
+@dataclass(frozen=True)
+class Model:
+    """A robot and the terms identified beside its rigid bodies.
+
+    τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the
+    last axis everywhere: q, v, a and τ are (n, N), consecutive samples where a term has a memory.
+
+    `carried` (bodies, 10) are the inertial parameters behind τ_rigid of load friction; None takes the nominal ones.
+
+    A payload adds ten columns after the robot's. It moves with its link, so in the runs that carry it its columns are
+    those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. Where a `load` is
+    asked for, it is the load case of the run, "none" without a payload.
+
+    A robot with loops has the columns of its tree and one row an axis (`Looped`). Samples at which its loops cannot be
+    closed are NaN in every answer, and `fill` tells which they are.
+    """
+
+    robot: Robot
+    terms: Sequence[Term] = field(default_factory=tuple)
+    carried: Array | None = None
+    payloads: Sequence[Payload] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        object.__setattr__(self, "payloads", tuple(self._on_a_link(payload) for payload in self.payloads))
+        names = [term.name for term in self.terms]
+        for term in self.terms:
+            for needed in getattr(term, "needs", ()):
+                if needed not in names:
+                    raise ModelError(f"Term '{term.name}' needs the term '{needed}' beside it: add it to the list.")
+        places = [
+            (term.name, *place)
+            for term in self.terms
+            for place in {(e.row, e.column.name) for e in term.entries(self.robot.tree)}
+        ]
+        if len(set(places)) != len(places):
+            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
+        bodies = len(self.robot.bodies)
+        if self.carried is not None and self.carried.shape != (bodies, 10):
+            raise ModelError(f"carried must be ({bodies}, 10), one row a link, not {self.carried.shape}.")
+
+    def _on_a_link(self, payload: Payload) -> Payload:
+        names = [self.robot.links[i].name for i in self.robot.bodies]
+        if payload.link and payload.link not in names:
+            raise ModelError(f"Payload '{payload.name}': " + choices("link", payload.link, names))
+        return payload if payload.link else replace(payload, link=names[-1])
+
+    @cached_property
+    def tree(self) -> Model:
+        """The model of the robot with its loops cut; itself where it has none."""
+        return replace(self, robot=self.robot.tree) if self.robot.loops else self
+
+    @cached_property
+    def looped(self) -> Looped | None:
+        """The projection onto the axes of a robot with loops; None where every joint is an axis."""
+        return Looped(self.robot, OpenChain(self.tree)) if self.robot.loops else None
+
+    @cached_property
+    def _dynamics(self) -> OpenChain | Looped:
+        return self.looped or OpenChain(self)
+
+    @cached_property
+    def fillings(self) -> tuple[Filling, ...]:
+        """The terms with the places of the tree that they fill."""
+        bare = {joint.name for joint in self.robot.joints if joint.bare}
+        out = []
+        for term in self.terms:
+            entries = term.entries(self.robot.tree)
+            kept = [k for k, entry in enumerate(entries) if entry.column.owner not in bare]
+            out.append(Filling(term, tuple(entries[k] for k in kept), None if len(kept) == len(entries) else kept))
+        return tuple(out)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Columns joint by joint in the papers' order: ten inertial ones of its link, then its terms (P0 eq. 3).
+
+        Terms that belong to no joint follow, payloads come last.
+        """
+        offered: dict[str, Column] = {}
+        for filling in self.fillings:
+            for entry in filling.entries:
+                offered.setdefault(entry.column.name, entry.column)
+        columns: list[Column] = []
+        for link, joint in zip(self.robot.links, self.robot.joints, strict=True):
+            columns += () if link.virtual else inertial_columns(link.name, link.inertia)
+            columns += [c for c in offered.values() if c.owner == joint.name]
+        columns += [c for c in offered.values() if c.owner not in self.robot.joint_names]
+        columns += [c for payload in self.payloads for c in payload.columns]
+        return Layout(tuple(columns))
+
+    @property
+    def own_columns(self) -> int:
+        """How many columns are the robot's own; the payloads' follow."""
+        return len(self.layout) - 10 * len(self.payloads)
+
+    @cached_property
+    def loads(self) -> dict[str, tuple[Payload, NDArray[np.int64], NDArray[np.int64]]]:
+        """By load case: the payload, its ten columns, and the ten columns of the link that carries it."""
+        links = {self.robot.links[i].name: row for i, row in zip(self.robot.bodies, self.inertial_index, strict=True)}
+        return {
+            payload.name: (
+                payload,
+                np.array([self.layout.index(c.name) for c in payload.columns]),
+                links[payload.link],
+            )
+            for payload in self.payloads
+        }
+
+    def bearing(self, theta: Array, load: str) -> Array:
+        """theta (C,) with the payload of a load case made part of the link that carries it.
+
+        The robot's own columns then give the torque of a loaded run.
+        """
+        if load not in self.loads:
+            return theta
+        payload, own, link = self.loads[load]
+        out = theta.copy()
+        out[link] += payload.on_link @ theta[own]
+        return out
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        joints = self.robot.joints
+        return Mechanism(
+            np.array(self.robot.parents, np.int64),
+            np.stack([joint.placement for joint in joints]),
+            np.stack([joint.screw for joint in joints]),
+            np.ascontiguousarray(self.robot.gravity, dtype=float),
+        )
+
+    @cached_property
+    def inertial_index(self) -> NDArray[np.int64]:
+        """Column of the ten inertial parameters of each link with mass, (bodies, 10)."""
+        names = [self.robot.links[i].name for i in self.robot.bodies]
+        return np.array([[self.layout.index(c.name) for c in inertial_columns(name, None)] for name in names])
+
+    def link_inertias(self, theta: Array) -> Array:
+        """The ten inertial parameters of every link in theta (C,), zeros for virtual ones, (joints, 10)."""
+        return self._of_links(theta[self.inertial_index])
+
+    def _of_links(self, bodies: Array) -> Array:
+        if len(bodies) == len(self.robot.links):
+            return bodies
+        out = np.zeros((len(self.robot.links), 10))
+        out[self.robot.bodies] = bodies
+        return out
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """What the terms take from the motion besides q, v and a: "time", "load", "past"."""
+        return frozenset(need for term in self.terms for need in uses(term))
+
+    @property
+    def knows_load(self) -> bool:
+        """False while a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
+        return LOAD not in self.uses or self.carried is not None or self._nominal_links is not None
+
+    @cached_property
+    def _nominal_links(self) -> Array | None:
+        links = [self.robot.links[i].inertia for i in self.robot.bodies]
+        if any(inertia is None for inertia in links):
+            return None
+        return np.stack([np.asarray(inertia, float) for inertia in links])
+
+    @cached_property
+    def _load_links(self) -> Array:
+        """Inertias behind τ_rigid; without any, unit bodies, which serve to find the structure and nothing else."""
+        if self.carried is not None:
+            return self.carried
+        if self._nominal_links is not None:
+            return self._nominal_links
+        return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (len(self.robot.bodies), 1))
+
+    def load_links(self, load: str = UNLOADED) -> Array:
+        """Inertial parameters (joints, 10) of what the gears carry, with what is known of the payload."""
+        theta = self.layout.known.copy()
+        theta[self.inertial_index] = self._load_links
+        return self.link_inertias(self.bearing(theta, load))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """(E, 2) pairs (axis, column) that may not be zero: ten for each axis and link it moves, then those of terms.
+
+        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
+        """
+        return self._dynamics.places
+
+    def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> NDArray[np.bool_] | None:
+        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`.
+
+        Of a robot with loops: the samples (B,) at which they cannot be closed; the tile is zero there.
+        """
+        return self._dynamics.fill(motion, tile, load)
+
+    def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None, load: str = UNLOADED) -> Array:
+        """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
+
+        t (N,) [s] is needed only where a term uses the time.
+        """
+        motion = self._motion(q, v, a, t)
+        tile = np.empty((len(self.places), motion.q.shape[1]))
+        lost = self.fill(motion, tile, load)
+        if lost is not None:
+            tile[:, lost] = np.nan
+        out = np.zeros((self.robot.dof, len(self.layout), motion.q.shape[1]))
+        out[self.places[:, 0], self.places[:, 1]] = tile
+        if load in self.loads:
+            payload, own, link = self.loads[load]
+            out[:, own] = np.einsum("jks,kp->jps", out[:, link], payload.on_link)
+        return out
+
+    def torque(
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        theta: Array,
+        t: Array | None = None,
+        past: dict[str, Any] | None = None,
+        load: str = UNLOADED,
+    ) -> Array:
+        """Inverse dynamics τ (n, N) with standard parameters theta (C,).
+
+        t (N,) [s] is needed only where a term uses the time; `past` carries memories on from one call to the next.
+        """
+        motion, theta = self._motion(q, v, a, t, past), self.bearing(self._checked(theta), load)
+        return self._dynamics.torque(motion, theta, load)
+
+    def load(self, motion: Motion, load: str = UNLOADED) -> Array:
+        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
+        payload, the compensator and the nominal springs."""
+        return self._dynamics.load(motion, load)
+
+    def mass_matrix(self, q: Array, theta: Array) -> Array:
+        """M(q) (n, n, N), rotor inertias included."""
+        return self._dynamics.mass_matrix(self._motion(q, q, q, t=np.zeros(0)).q, self._checked(theta))
+
+    def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
+        """Forward dynamics q̈ (n, N): the acceleration that torque τ gives. States stand alone: no term may remember."""
+        theta = self._checked(theta)
+        looking_back = [term.name for term in self.terms if {PAST, TIME, LOAD} & set(uses(term))]
+        if looking_back:
+            raise ModelError(
+                f"Forward dynamics needs torques that depend on q, v and a linear acceleration alone; "
+                f"{', '.join(looking_back)} do not. Leave those terms out of this model."
+            )
+        return self._dynamics.forward(*self._motion(q, v, tau)[:3], theta)
+
+    @cached_property
+    def nonzero(self) -> NDArray[np.bool_]:
+        """(n, C): which columns reach which joint at all, judged on random states."""
+        w = self.random_regressor(np.random.default_rng(0), 64)
+        return np.sqrt(np.mean(w**2, axis=2)) > ZERO
+
+    def random_regressor(self, rng: np.random.Generator, count: int) -> Array:
+        """W (n, C, count) at random states within the joint limits.
+
+        With payloads the states are taken in turn without one and with each of them.
+        """
+        q = self.random_positions(rng, count)
+        v, a = rng.normal(size=q.shape), rng.normal(size=q.shape)
+        w = self.regressor(q, v, a, rng.uniform(0.0, 3600.0, q.shape[1]))
+        for turn, (payload, own, link) in enumerate(self.loads.values(), start=1):
+            states = slice(turn, None, len(self.loads) + 1)
+            w[:, own, states] = np.einsum("jks,kp->jps", w[:, link, states], payload.on_link)
+        return w
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Positions q (n, count) within the joint limits (±π or ±1 m where the file gives none) that can be reached;
+        fewer where a robot with loops reaches few."""
+        low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
+        for j, joint in enumerate(self.robot.axes):
+            reach = 1.0 if joint.is_prismatic else np.pi
+            # exporters write 0 to 0 for "no limits"; a range too small to move in would hide the structure
+            stated = joint.limits.upper - joint.limits.lower > 0.01 * reach
+            low[j] = joint.limits.lower if stated and np.isfinite(joint.limits.lower) else -reach
+            high[j] = joint.limits.upper if stated and np.isfinite(joint.limits.upper) else reach
+        return self._dynamics.random_positions(rng, low, high, count)
+
+    def _motion(
+        self, q: Array, v: Array, a: Array, t: Array | None = None, past: dict[str, Any] | None = None
+    ) -> Motion:
+        if t is None and TIME in self.uses:
+            timed = ", ".join(term.name for term in self.terms if TIME in uses(term))
+            raise ModelError(f"Term {timed} uses the time: give t (samples,) in seconds beside q, v and a.")
+        arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
+        if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
+            shapes = ", ".join(str(x.shape) for x in arrays)
+            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row an axis; got {shapes}.")
+        return Motion(*arrays, t=t, past={} if past is None else past)
+
+    def _checked(self, theta: Array) -> Array:
+        theta = np.asarray(theta, float)
+        if theta.shape != (len(self.layout),):
+            raise ModelError(f"theta must hold {len(self.layout)} standard parameters, not shape {theta.shape}.")
+        return theta

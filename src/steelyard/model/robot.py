@@ -1,0 +1,282 @@
+"""Robot: geometry and nominal values of a tree of links, and the loops that close it; frozen; no dynamics here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import RobotError, choices
+from steelyard.model.loops import Loop, check_actuation, check_legs, check_loop, reach
+from steelyard.model.parameters import skew, transformed_inertia
+from steelyard.model.pose import Pose
+from steelyard.model.springs import GasCompensator, Spring, check_spring
+
+JointKind = Literal["revolute", "continuous", "prismatic"]
+# Degrees of freedom a joint of a file adds. A free one (the platform of a parallel robot) is read as six joints in a
+# row, `Joint.bare`, on links without mass, `Link.virtual`.
+DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6}
+STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
+BASE = -1
+
+
+@dataclass(frozen=True)
+class Lump:
+    """A body joined to a link by fixed joints: remembered so that results can be put back on it."""
+
+    name: str
+    pose: Pose
+    inertia: Array | None
+    joint: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving body. `inertia` (10,) is about the link frame's origin with every lump included; None if unknown.
+
+    A `virtual` link is a frame between two coordinates of a free body: it has no mass and no columns.
+    """
+
+    name: str
+    inertia: Array | None = None
+    lumps: tuple[Lump, ...] = ()
+    virtual: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Joint limits, ±inf where the file is silent [rad | m, rad/s | m/s, N·m | N]."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    effort: float = np.inf
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Nominal drive-chain values seen from the joint; None where the file is silent."""
+
+    rotor: float | None = None
+    viscous: float | None = None
+    coulomb: float | None = None
+    offset: float | None = None
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint that moves link i (its child has the joint's index) against `parent` (a link index, or BASE).
+
+    ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q) with the constant screw S = (axis, point × axis) in the child's frame:
+    a revolute axis through `point`, or a translation along `axis`. `point` is zero except for distal (standard)
+    DH frames, whose origin does not lie on their own joint's axis. A `bare` joint is a coordinate of a free body: it
+    has no drive and no friction, so no term has a column of it.
+    """
+
+    name: str
+    kind: JointKind
+    parent: int
+    pose: Pose
+    axis: Array
+    point: Array = field(default_factory=lambda: np.zeros(3))
+    limits: Limits = Limits()
+    drive: Drive = Drive()
+    bare: bool = False
+
+    @property
+    def is_prismatic(self) -> bool:
+        return self.kind == "prismatic"
+
+    @cached_property
+    def screw(self) -> Array:
+        """S (6,): angular part, then the velocity of the child's origin, per unit of joint velocity."""
+        if self.is_prismatic:
+            return np.concatenate([np.zeros(3), self.axis])
+        return np.concatenate([self.axis, np.cross(self.point, self.axis)])
+
+    @cached_property
+    def twist(self) -> Array:
+        """(3, 4): a point x of the child's frame moves with twist · (x, 1) per unit of joint velocity."""
+        return np.column_stack([skew(self.screw[:3]), self.screw[3:]])
+
+    @cached_property
+    def placement(self) -> Array:
+        """Coefficients (4, 3, 4) of [R | p](q) = P₀ + sin q · P₁ + (1 − cos q) · P₂ + q · P₃ (Rodrigues)."""
+        r0, p0 = self.pose.rotation, self.pose.position
+        out = np.zeros((4, 3, 4))
+        out[0] = np.column_stack([r0, p0])
+        if self.is_prismatic:
+            out[3, :, 3] = r0 @ self.axis
+        else:
+            k = skew(self.axis)
+            for slot, turn in ((1, r0 @ k), (2, r0 @ k @ k)):
+                out[slot] = np.column_stack([turn, -turn @ self.point])
+        return out
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A tree of links and moving joints; joint i moves link i; parents come before children.
+
+    `loops` close the tree; then `actuated` names the joints that motors drive and encoders read, as many as the robot
+    has degrees of freedom: its `axes`. All others are passive and follow. `home` (joints,) is a posture near which the
+    loops close: it tells which of several ways to assemble the robot is meant. `legs` lists the joints of legs that
+    are built alike, in the same order in each. Without loops every joint is an axis.
+
+    `coupling` (n, n) maps axis to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
+    `terms` names what the robot's file suggests to identify besides the links; None where it suggests nothing.
+    `fixed` holds the frames of the file's bodies that do not move, the base among them, seen from the world.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
+    coupling: Array | None = None
+    nominal: dict[str, float] = field(default_factory=dict)
+    base: str = "base"
+    fixed: dict[str, Pose] = field(default_factory=dict)
+    source: str = ""
+    sha256: str = ""
+    terms: tuple[str, ...] | None = None
+    compensator: GasCompensator | None = None
+    springs: tuple[Spring, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    actuated: tuple[str, ...] | None = None
+    home: Array | None = None
+    legs: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.links) != len(self.joints) or not self.joints:
+            raise RobotError(f"Robot '{self.name}' has {len(self.joints)} moving joints; it needs at least one.")
+        for what, names in (("joint", self.joint_names), ("link", tuple(k.name for k in self.links))):
+            if len(set(names)) != len(names):
+                raise RobotError(f"Robot '{self.name}' has two {what}s of the same name: {', '.join(names)}.")
+        for i, joint in enumerate(self.joints):
+            if not BASE <= joint.parent < i:
+                raise RobotError(f"Joint '{joint.name}' of '{self.name}' comes before its parent link.")
+        for spring in self.springs:
+            check_spring(self, spring)
+        for loop in self.loops:
+            check_loop(self, loop)
+        check_actuation(self)
+        check_legs(self)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(joint.name for joint in self.joints)
+
+    @cached_property
+    def axis_names(self) -> tuple[str, ...]:
+        """Joints that motors drive, in the order of every q, v, a and effort that is measured."""
+        return self.joint_names if self.actuated is None else self.actuated
+
+    @cached_property
+    def axis_index(self) -> NDArray[np.int64]:
+        """The joint of every axis, (n,)."""
+        return np.array([self.joint_names.index(name) for name in self.axis_names], np.int64)
+
+    @cached_property
+    def axes(self) -> tuple[Joint, ...]:
+        return tuple(self.joints[k] for k in self.axis_index)
+
+    @property
+    def dof(self) -> int:
+        """How many axes the robot has: all its joints, or those of a looped robot that are actuated."""
+        return len(self.axis_names)
+
+    @cached_property
+    def tree(self) -> Robot:
+        """The robot with its loops cut and every joint an axis; itself where it has no loops."""
+        if not self.loops:
+            return self
+        coupling = None
+        if self.coupling is not None:
+            coupling = np.eye(len(self.joints))
+            coupling[np.ix_(self.axis_index, self.axis_index)] = self.coupling
+        return replace(self, loops=(), actuated=None, home=None, legs=(), coupling=coupling)
+
+    @cached_property
+    def reach(self) -> NDArray[np.bool_]:
+        """Which axes can move which joint, (joints, n)."""
+        return reach(self)
+
+    @cached_property
+    def leg_places(self) -> dict[str, tuple[int, int]]:
+        """By joint and by link of legs that are alike: the place in its leg, and which leg."""
+        return {
+            owner: (step, leg)
+            for leg, joints in enumerate(self.legs)
+            for step, joint in enumerate(joints)
+            for owner in (joint, self.links[self.joint_index(joint)].name)
+        }
+
+    @cached_property
+    def bodies(self) -> NDArray[np.int64]:
+        """The links that have mass: all but virtual ones."""
+        return np.array([i for i, link in enumerate(self.links) if not link.virtual], np.int64)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        return tuple(joint.parent for joint in self.joints)
+
+    def joint_index(self, name: str) -> int:
+        if name not in self.joint_names:
+            raise RobotError(choices(f"joint of robot '{self.name}'", name, self.joint_names))
+        return self.joint_names.index(name)
+
+    def link_index(self, name: str) -> int:
+        """Index of a link; BASE for the base."""
+        names = [link.name for link in self.links]
+        return names.index(name) if name in names else BASE
+
+    def ancestors(self, link: int) -> tuple[int, ...]:
+        """The joints that carry a link, its own first."""
+        chain = []
+        while link != BASE:
+            chain.append(link)
+            link = self.parents[link]
+        return tuple(chain)
+
+    @cached_property
+    def motor_map(self) -> Array:
+        """C (n, n), the identity where nothing is coupled."""
+        return np.eye(self.dof) if self.coupling is None else self.coupling
+
+    @cached_property
+    def coupled(self) -> tuple[tuple[int, int], ...]:
+        """(motor k, joint j) with C_kj ≠ 0 for every motor that turns with a joint other than its own."""
+        c = self.motor_map
+        return tuple((int(k), int(j)) for k, j in np.argwhere(c) if np.count_nonzero(c[k]) > 1)
+
+    @cached_property
+    def coupled_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """`coupled` as arrays: motors k (P,), joints j (P,) and their shares C_kj (P, 1)."""
+        k, j = np.array(self.coupled, np.int64).reshape(-1, 2).T
+        return k, j, self.motor_map[k, j][:, None]
+
+    def with_gravity(self, gravity: Sequence[float]) -> Robot:
+        """The same robot in another gravity field [m/s²], e.g. mounted on a wall."""
+        g = np.asarray(gravity, float)
+        if g.shape != (3,) or not np.all(np.isfinite(g)):
+            raise RobotError(f"Gravity must be three finite numbers [m/s²], not {gravity!r}.")
+        return replace(self, gravity=g)
+
+
+def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
+    """The link with bodies on fixed joints added to its nominal inertia, and remembered.
+
+    A link whose own inertia is unknown stays unknown; a lump without inertia (a frame, a flange) adds nothing.
+    """
+    if link.inertia is None:
+        return replace(link, lumps=link.lumps + tuple(lumps))
+    total = link.inertia.copy()
+    for lump in lumps:
+        if lump.inertia is not None:
+            total = total + transformed_inertia(lump.inertia, lump.pose.rotation, lump.pose.position)
+    return replace(link, inertia=total, lumps=link.lumps + tuple(lumps))

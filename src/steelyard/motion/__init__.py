@@ -1,0 +1,1 @@
+"""Trajectories, what bounds them and what they must not touch."""

@@ -1,0 +1,129 @@
+"""Constraints: what is known of a robot's bodies beyond the data, for every search of a physical standard set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from steelyard._arrays import Array
+from steelyard.errors import ModelError
+from steelyard.physical.consistency import NONNEGATIVE
+
+Vector = Sequence[float] | Array
+Bounds = tuple[float | None, float | None]
+Box = tuple[Vector, Vector]
+Ellipsoid = tuple[Vector, Vector | Sequence[Vector]]
+# No body is so heavy or so large [SI]; the solver loses its way on larger numbers.
+LARGEST = 1e9
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a robot must satisfy.
+
+    margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ,
+    the tolerance of `consistency.judge`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺)
+    [kg].  total_mass: of all links that move, payloads apart [kg].
+
+    The centre of mass c of a link lies, in its own frame [m], in
+        boxes        (c⁻ (3,), c⁺ (3,))                 c⁻ ≤ c ≤ c⁺
+        ellipsoids   (c₀ (3,), A)                       c = c₀ + A u, ‖u‖ ≤ 1; A (3, 3), or three half-axes
+        hulls        points (k, 3), as of its mesh      c in their convex hull
+    """
+
+    margin: float = 0.0
+    tolerance: float = 0.0
+    nonnegative: Sequence[str] = NONNEGATIVE
+    masses: Mapping[str, Bounds] = field(default_factory=dict)
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+    ellipsoids: Mapping[str, Ellipsoid] = field(default_factory=dict)
+    hulls: Mapping[str, Sequence[Vector] | Array] = field(default_factory=dict)
+    total_mass: float | None = None
+
+    def __post_init__(self) -> None:
+        for what, value in (("margin", self.margin), ("tolerance", self.tolerance)):
+            if not 0.0 <= value <= LARGEST:
+                raise ModelError(f"The {what} must be a number between 0 and {LARGEST:g}, not {value!r}.")
+        if self.total_mass is not None and not 0.0 < self.total_mass <= LARGEST:
+            raise ModelError(f"The total mass must be positive and at most {LARGEST:g} kg, not {self.total_mass!r}.")
+        for link, bounds in self.masses.items():
+            mass_bounds(link, bounds)
+        for link, box in self.boxes.items():
+            box_corners(link, box)
+        for link, ellipsoid in self.ellipsoids.items():
+            ellipsoid_axes(link, ellipsoid)
+        for link, points in self.hulls.items():
+            hull_faces(link, points)
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The links that something is said about."""
+        return tuple(dict.fromkeys((*self.masses, *self.boxes, *self.ellipsoids, *self.hulls)))
+
+
+PHYSICAL = Constraints()
+
+
+def mass_bounds(link: str, bounds: Bounds) -> tuple[float, float]:
+    """m⁻ and m⁺ [kg]; None is no bound."""
+    try:
+        low, high = bounds
+        low, high = 0.0 if low is None else float(low), np.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    if not (0.0 <= low <= min(high, LARGEST) and _sizes(high)):
+        raise ModelError(
+            f"Mass bounds of '{link}' must be two numbers, 0 ≤ lower ≤ upper ≤ {LARGEST:g} [kg], not {bounds}."
+        )
+    return low, high
+
+
+def box_corners(link: str, box: Box) -> tuple[Array, Array]:
+    """c⁻ (3,) and c⁺ (3,) [m]; infinite ones are no bound."""
+    try:
+        low, high = (np.asarray(corner, float) for corner in box)
+    except (TypeError, ValueError):
+        low, high = np.empty(0), np.empty(0)
+    if low.shape != (3,) or high.shape != (3,) or not (np.all(low <= high) and _sizes(low, high)):
+        raise ModelError(
+            f"The box of '{link}' needs two corners of three numbers [m], lower ≤ upper, up to {LARGEST:g}, not {box}."
+        )
+    return low, high
+
+
+def _sizes(*values: float | Array) -> bool:
+    """Whether all numbers that are finite are believable; an infinite one is no bound."""
+    return all(np.all((np.abs(x) <= LARGEST) | np.isinf(x)) for x in values)
+
+
+def ellipsoid_axes(link: str, ellipsoid: Ellipsoid) -> tuple[Array, Array]:
+    """Centre c₀ (3,) and A (3, 3) of c = c₀ + A u, ‖u‖ ≤ 1 [m]."""
+    try:
+        centre, axes = (np.asarray(part, float) for part in ellipsoid)
+    except (TypeError, ValueError):
+        centre, axes = np.empty(0), np.empty(0)
+    axes = np.diag(axes) if axes.shape == (3,) else axes
+    shaped = centre.shape == (3,) and axes.shape == (3, 3)
+    if not shaped or not np.all(np.abs([*centre, *axes.ravel()]) <= LARGEST) or np.linalg.matrix_rank(axes) < 3:
+        raise ModelError(
+            f"The ellipsoid of '{link}' needs a centre of three numbers [m] and three half-axes > 0 [m], or a 3×3 "
+            f"matrix with these as columns, not {ellipsoid}."
+        )
+    return centre, axes
+
+
+def hull_faces(link: str, points: Sequence[Vector] | Array) -> tuple[Array, Array]:
+    """Faces n (f, 3), d (f,) of the convex hull of points (k, 3) [m]: n·c + d ≤ 0 inside, ‖n‖ = 1."""
+    try:
+        corners = np.asarray(points, float)
+        if corners.ndim != 2 or corners.shape[1] != 3 or not np.all(np.abs(corners) <= LARGEST):
+            raise ValueError
+        faces = np.unique(np.round(ConvexHull(corners).equations, 12), axis=0)
+    except (TypeError, ValueError, QhullError):
+        raise ModelError(
+            f"The hull of '{link}' needs four points or more that span a volume, three numbers each [m]."
+        ) from None
+    return faces[:, :3], faces[:, 3]

@@ -1,0 +1,163 @@
+"""Prior: what a CAD model or a URDF says about the standard parameters, and how far to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+from steelyard._arrays import Array
+from steelyard.errors import EstimationError
+from steelyard.model.base_parameters import BaseParameters
+from steelyard.model.parameters import INERTIAL, Layout
+from steelyard.regression.information import Information
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Standard deviations of a prior, as fractions of what they belong to.
+
+    mass        σ_M = mass · M
+    moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: how far a centre of mass may be off
+    inertia     σ_XX = inertia · (tr I / 2 + reach² · M)     the same for all six entries of a link
+    rotor       σ_Ia = rotor · Ia
+    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets lie around the file's values, else around
+                zero, and none is expected to be further off than that share of its joint's effort. It keeps columns
+                that the motion cannot tell apart from growing against each other.
+    A term's own column (a compensator) states its width itself.
+    """
+
+    mass: float = 0.2
+    moment: float = 0.2
+    reach: float = 0.05
+    inertia: float = 0.2
+    rotor: float = 0.2
+    friction: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not all(1e-6 <= x <= 1e6 for x in vars(self).values()):
+            raise EstimationError(f"The widths of a prior must be positive, from 1e-6 to 1e6, not {self}.")
+
+
+@dataclass(frozen=True)
+class Prior:
+    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width says nothing about that column.
+
+    `half` H (C, C), where columns are correlated, makes the covariance H Hᵀ; it is zero where the width is infinite.
+    """
+
+    reference: Array
+    width: Array
+    half: Array | None = None
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """The columns that the prior says something about, (C,)."""
+        return np.isfinite(self.width)
+
+    @property
+    def root(self) -> Array:
+        """H (C, C) of the covariance H Hᵀ, zero where the prior is silent."""
+        return np.diag(np.where(self.told, self.width, 0.0)) if self.half is None else self.half
+
+    @property
+    def rows(self) -> Array:
+        """[H⁻¹ | H⁻¹ θ_ref] (k, C + 1) of the k columns it says something about: rows of unit standard deviation."""
+        told = np.flatnonzero(self.told)
+        out = np.zeros((len(told), len(self.width) + 1))
+        out[:, told] = np.linalg.inv(self.root[np.ix_(told, told)])
+        out[:, -1] = out[:, :-1] @ self.reference
+        return out
+
+    def in_base(self, base: BaseParameters) -> Array:
+        """Rows [P | p] (k, b + 1) with unit standard deviation: what the prior says about the base parameters.
+
+        χ_b = Bθ ~ N(B θ_ref, B H Hᵀ Bᵀ). A base parameter that contains a column without a prior gets none; the others
+        are marginal, which for a normal distribution means taking their block of the covariance.
+        """
+        known = np.array([np.all(self.told[row != 0.0]) for row in base.map])
+        b = base.map[known]
+        half = b @ self.root
+        root = cholesky(half @ half.T, lower=True)
+        rows = np.zeros((len(b), len(base) + 1))
+        rows[:, np.flatnonzero(known)] = solve_triangular(root, np.eye(len(b)), lower=True)
+        rows[:, -1] = solve_triangular(root, b @ self.reference, lower=True)
+        return rows
+
+
+def with_friction(prior: Prior, information: Information, share: float) -> Prior:
+    """The prior with a width for friction and offsets, from the size of efforts and columns in the data.
+
+    σ = share · √(Σ y_j² / Σ w_c²) over the rows of the joints j that the column c reaches. Rotor inertias stay as they
+    are: an unknown one is no small effect.
+    """
+    effort, size = np.zeros(len(information.layout)), np.zeros(len(information.layout))
+    for own, triangle in zip(information.columns, information.joint_triangles, strict=True):
+        size[own] += np.sum(triangle.r[:, : len(own)] ** 2, axis=0)
+        effort[own] += np.sum(triangle.r[:, len(own)] ** 2)
+    width = prior.width.copy()
+    for k, column in enumerate(information.layout.columns):
+        is_friction = column.kind == "term" and column.symbol != "Ia"
+        if is_friction and not np.isfinite(width[k]) and size[k] > 0.0:
+            width[k] = share * np.sqrt(effort[k] / size[k])
+    return replace(prior, width=width)
+
+
+def nominal_prior(layout: Layout, widths: Widths) -> Prior:
+    """The prior of a robot file: its nominal values with the stated widths."""
+    if layout.nominal is None:
+        missing = sorted({c.owner for c in layout.columns if c.kind == "link" and c.nominal is None})
+        raise EstimationError(
+            f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
+            "Add them to the robot file, or use the estimator wls or ridge."
+        )
+    negative = [c.name for c in layout.columns if c.symbol in ("M", "Ia") and (c.nominal or 0.0) < 0.0]
+    if negative:
+        raise EstimationError(
+            f"The robot file gives a negative {', '.join(negative)}; mend it before using it as a prior."
+        )
+    if not any(c.nominal for c in layout.columns if c.symbol == "M"):
+        raise EstimationError("The robot file gives no link any mass, so there is no prior to lean on. Use wls.")
+    return Prior(layout.nominal, column_widths(layout, layout.nominal, widths))
+
+
+def told_widths(layout: Layout, reference: Array | None, sizes: Array, widths: Widths | None = None) -> Array:
+    """The unit (C,) in which every search measures how far a standard set is from the file's, or from a reference (C,).
+
+    `column_widths` where these say something; the column's own size (C,) where they are silent.
+    """
+    if reference is None:
+        return sizes
+    stated = column_widths(layout, reference, widths or Widths())
+    return np.where(np.isfinite(stated) & (stated > 0.0), stated, sizes)
+
+
+def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
+    """Standard deviation of every column [SI]; inf where the prior is silent, as it is about payloads."""
+    out = np.full(len(layout), np.inf)
+    links: dict[str, dict[str, int]] = {}
+    for k, column in enumerate(layout.columns):
+        if column.kind == "payload":
+            continue  # nothing is expected of what a robot may carry
+        if column.width is not None:
+            out[k] = column.width
+        elif column.symbol in INERTIAL:
+            links.setdefault(column.owner, {})[column.symbol] = k
+        elif column.symbol == "Ia" and column.nominal:  # zero is what files say that know nothing of rotors
+            out[k] = widths.rotor * column.nominal
+    # a link without mass in the file may still have some: a thousandth of the heaviest one's
+    heaviest = max(nominal[place["M"]] for place in links.values())
+    for place in links.values():
+        values = {symbol: nominal[k] for symbol, k in place.items()}
+        mass = max(values["M"], 1e-3 * heaviest)
+        size = 0.5 * abs(values["XX"] + values["YY"] + values["ZZ"]) + widths.reach**2 * mass
+        for symbol, k in place.items():
+            if symbol == "M":
+                out[k] = widths.mass * mass
+            elif symbol in ("MX", "MY", "MZ"):
+                out[k] = widths.moment * abs(values[symbol]) + widths.reach * mass
+            else:
+                out[k] = widths.inertia * size
+    return out

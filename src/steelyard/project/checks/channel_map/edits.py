@@ -1,0 +1,56 @@
+"""Edits: what a channel map would have to say instead. A fault is named by the edit that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.project.checks.tracks import Trace
+from steelyard.signals.channels import Linear, ResolvedChannels
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned."""
+
+    joints: tuple[int, ...]
+    q: Array | None = None
+    effort: Array | None = None
+
+    def applied(self, traces: Sequence[Trace], channels: ResolvedChannels) -> tuple[Trace, ...]:
+        """The traces as they would be under the edited map."""
+        turn = None if self.q is None else conjugated(channels.q, self.q)
+        load = None if self.effort is None else conjugated(channels.effort, self.effort)
+        zero = channels.q.offset[:, None]
+        out = []
+        for trace in traces:
+            q, v, a, effort = trace.arrays
+            if turn is not None:
+                q, v, a = turn @ (q - zero) + zero, turn @ v, turn @ a
+            if load is not None:
+                effort = load @ effort
+            out.append(replace(trace, q=q, v=v, a=a, effort=effort))
+        return tuple(out)
+
+
+def conjugated(linear: Linear, edit: Array) -> Array:
+    """M E M⁻¹: an edit of the raw columns as the joint's signals feel it through their map M."""
+    return linear.matrix @ edit @ np.linalg.inv(linear.matrix)
+
+
+def scaling(dof: int, factors: dict[int, float]) -> Array:
+    """diag(1, …, factor_j, …)."""
+    out = np.eye(dof)
+    for j, factor in factors.items():
+        out[j, j] = factor
+    return out
+
+
+def exchange(dof: int, i: int, j: int) -> Array:
+    """The permutation that exchanges columns i and j."""
+    order = list(range(dof))
+    order[i], order[j] = j, i
+    return np.eye(dof)[order]

@@ -1,0 +1,49 @@
+"""Flipped signs: an effort that drives where friction brakes, a position that counts the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from steelyard.findings import Finding
+from steelyard.project.checks.channel_map.edits import Edit, scaling
+from steelyard.project.checks.channel_map.suspects import Suspect, joint_list, tried
+from steelyard.project.checks.channel_map.trial import Trial
+
+# Flips of effort and position that gain alike, to this much, cannot be told apart: the joint hardly carries anything.
+_ALIKE = 0.5
+
+
+def suspects(trial: Trial) -> Iterator[Suspect]:
+    """Each joint with its effort, its position, or both turned round."""
+    n = trial.model.robot.dof
+    for j in trial.lively:
+        flip, name = scaling(n, {j: -1.0}), joint_list(trial, (j,))
+
+        def flipped(signal: str, edit: Edit, name: str = name) -> Suspect:
+            return tried(trial, edit, lambda s: _finding(s, name, signal))
+
+        effort, position = flipped("effort", Edit((j,), effort=flip)), flipped("position", Edit((j,), q=flip))
+        yield position
+        yield flipped("position and effort", Edit((j,), flip, flip))
+        if effort.believed and position.believed and position.gain - effort.gain < _ALIKE:
+            # a sign is lost on its way to a torque far oftener than on its way to an encoder
+            yield replace(
+                effort,
+                rank=max(effort.rank, position.rank) + 1e-9,
+                finding=lambda s, name=name: _finding(
+                    s, name, "effort", " (or the position: the log cannot tell which)"
+                ),
+            )
+        else:
+            yield effort
+
+
+def _finding(suspect: Suspect, name: str, signal: str, doubt: str = "") -> Finding:
+    return Finding(
+        "flipped-sign",
+        "error",
+        f"the {signal} of {name} has the wrong sign{doubt}: {suspect.evidence} if it is flipped",
+        name,
+        f"turn round 'sign' of {name} in [channels] {signal.replace('position', 'q')}, or its axis in the robot file",
+    )

@@ -1,0 +1,257 @@
+"""Trial: how well a robot explains a log under an edited map, from a few thousand samples in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.model.model import Model
+from steelyard.model.parameters import INERTIAL
+from steelyard.physical.prior import Widths, column_widths
+from steelyard.project.checks.channel_map.edits import Edit, conjugated
+from steelyard.project.checks.tracks import Trace
+from steelyard.regression.observe import stream_rows
+from steelyard.regression.problem import Problem
+from steelyard.signals.channels import ResolvedChannels
+
+FOLDS = 6
+# Rows of a joint slower than this share of its top speed are left out: stiction is no function of velocity.
+REST = 0.05
+# Robot files are trusted less than an estimator would: their masses may be those of another size or without a load.
+TRUST = Widths(mass=0.6, moment=0.6, reach=0.1, inertia=0.6, rotor=0.6)
+# The last link may carry a load that the robot file does not know: a share of the robot's mass.
+UNKNOWN_LOAD = 0.2
+# Rows of one motion resemble each other: so many count as one against the robot file.
+ROWS_AS_ONE = 5.0
+# Keeps what neither motion nor robot file determines at zero; a share of the column's own size.
+RIDGE = 1e-7
+_REWEIGHTINGS = 3
+
+
+class Products(NamedTuple):
+    """WᵀW (F, n, C, C), Wᵀy (F, n, C) and yᵀy (F, n) of the rows of every fold and joint, and how many they are."""
+
+    ww: Array
+    wy: Array
+    yy: Array
+    rows: Array
+
+
+class Grams(NamedTuple):
+    """The same with all efforts in Y: WᵀY (F, n, C, n), YᵀY (F, n, n, n), so that efforts can be exchanged later."""
+
+    ww: Array
+    wy: Array
+    yy: Array
+    rows: Array
+
+    def mixed(self, mix: Array) -> Products:
+        """Products for the efforts mix @ Y."""
+        wy = np.einsum("fjck,jk->fjc", self.wy, mix)
+        return Products(self.ww, wy, np.einsum("ji,fjik,jk->fj", mix, self.yy, mix), self.rows)
+
+
+class Verdict(NamedTuple):
+    """Errors on rows that were not fitted: squares of the residual and of the effort, both (F, n)."""
+
+    error: Array
+    effort: Array
+
+    @property
+    def relative(self) -> Array:
+        """‖y_j − Wθ‖ / ‖y_j‖ of every joint, (n,)."""
+        return np.sqrt(self.error.sum(axis=0) / self.effort.sum(axis=0))
+
+    @property
+    def total(self) -> float:
+        """Mean relative error of the joints, each counted alike: exp(mean log)."""
+        return float(np.exp(np.nanmean(np.log(self.relative))))
+
+    def gain_over(self, other: Verdict) -> tuple[float, float]:
+        """Σ_j log(relative error of `other` / of this), and its jackknife deviation over the folds."""
+
+        def gain(folds: NDArray[np.int64]) -> float:
+            mine, theirs = (
+                np.log(one.error[folds].sum(axis=0) / one.effort[folds].sum(axis=0)) for one in (self, other)
+            )
+            return float(0.5 * np.nansum(theirs - mine))
+
+        count = len(self.error)
+        every = np.arange(count)
+        parts = np.array([gain(np.delete(every, f)) for f in every])
+        spread = np.sqrt((count - 1) / count * np.sum((parts - parts.mean()) ** 2))
+        return gain(every), float(spread)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model, the traces it is tried on, and their channel map.
+
+    For every edit of the map one θ is fitted for all joints (weights 1/σ_j², the robot file as a weak prior, friction
+    that brakes) and scored on the sixth of the rows it has not seen. The score Σ_j log ‖y_j − W_jθ‖/‖y_j‖ does not
+    depend on the scale of any joint's effort, so edits of scale compete with the others. Rows of `silent` joints, whose
+    signals are known to be bad, are left out; `doubt` widens the prior.
+    """
+
+    model: Model
+    channels: ResolvedChannels
+    traces: Sequence[Trace]
+    band: float
+    silent: frozenset[int] = frozenset()
+    doubt: float = 1.0
+
+    @cached_property
+    def baseline(self) -> Verdict:
+        return self.verdict(None)
+
+    @cached_property
+    def lively(self) -> tuple[int, ...]:
+        """Joints whose rows are used."""
+        return tuple(j for j in range(self.model.robot.dof) if j not in self.silent)
+
+    @cached_property
+    def travel(self) -> Array:
+        """How far each joint moves in the traces, (n,) [rad | m]."""
+        return np.ptp(np.concatenate([trace.q for trace in self.traces], axis=1), axis=1)
+
+    @cached_property
+    def carried(self) -> Array:
+        """Share of each effort (root mean square, about its mean) that friction and an offset do not explain, (n,)."""
+        layout, grams, out = self.model.layout, self.as_logged, np.zeros(self.model.robot.dof)
+        for j in self.lively:
+            own = [layout.index(f"{self.model.robot.axis_names[j]}.{symbol}") for symbol in ("off", "Fc", "Fv")]
+            ww, wy = grams.ww[:, j].sum(axis=0)[np.ix_(own, own)], grams.wy[:, j, :, j].sum(axis=0)[own]
+            yy = grams.yy[:, j, j, j].sum()
+            left = yy - wy @ np.linalg.lstsq(ww, wy, rcond=None)[0]
+            about_mean = yy - wy[0] ** 2 / max(ww[0, 0], 1.0)
+            out[j] = np.sqrt(max(left, 0.0) / about_mean) if about_mean > 0.0 else 0.0
+        return out
+
+    def edited(self, edit: Edit) -> Trial:
+        """The trial of the log as it would be under the edited map."""
+        return replace(self, traces=edit.applied(self.traces, self.channels))
+
+    @cached_property
+    def knows_inertias(self) -> bool:
+        """True when the robot file states inertias."""
+        return all(c.nominal is not None for c in self.model.layout.columns if c.symbol in INERTIAL)
+
+    @cached_property
+    def as_logged(self) -> Grams:
+        """Products of the rows as they are."""
+        return self.grams(self.traces)
+
+    def verdict(self, edit: Edit | None) -> Verdict:
+        """Score of the log under an edit of its map; None scores it as it is."""
+        none = np.eye(self.model.robot.dof)
+        if edit is None:
+            return self.judged(self.as_logged.mixed(none))
+        if edit.q is not None:
+            return self.judged(self.grams(edit.applied(self.traces, self.channels)).mixed(none))
+        return self.judged(
+            self.as_logged.mixed(none if edit.effort is None else conjugated(self.channels.effort, edit.effort))
+        )
+
+    def grams(self, traces: Sequence[Trace]) -> Grams:
+        """Rows of the traces through the model and its parallel filter, compressed."""
+        n, c = self.model.robot.dof, len(self.model.layout)
+        out = Grams(
+            np.zeros((FOLDS, n, c, c)), np.zeros((FOLDS, n, c, n)), np.zeros((FOLDS, n, n, n)), np.zeros((FOLDS, n))
+        )
+        for f, j, columns, w, effort in self.rows(traces):
+            out.ww[f, j][np.ix_(columns, columns)] = w @ w.T
+            out.wy[f, j][columns] = w @ effort.T
+            out.yy[f, j] = effort @ effort.T
+            out.rows[f, j] = w.shape[1]
+        return out
+
+    def rows(self, traces: Sequence[Trace]) -> Iterator[tuple[int, int, NDArray[np.int64], Array, Array]]:
+        """(fold, joint, columns, W_jᵀ (columns, m), efforts (n, m)) of the rows where the joint moves."""
+        parts = []
+        for trace in traces:
+            samples = trace.samples(self.model.robot.axis_names)
+            problem = Problem(self.model, [samples], self.band, None, 0.0)
+            parts += [(batch.w, batch.y[0], batch.v) for batch in stream_rows(problem, samples)]
+        w, y, v = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        fold = np.arange(w.shape[1]) * FOLDS // w.shape[1]
+        moving = np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True)
+        for j in self.lively:
+            own = np.flatnonzero(self.model.places[:, 0] == j)
+            for f in range(FOLDS):
+                chosen = np.flatnonzero(moving[j] & (fold == f))
+                yield f, j, self.model.places[own, 1], w[np.ix_(own, chosen)], y[:, chosen]
+
+    @cached_property
+    def _prior(self) -> tuple[Array, Array]:
+        """Mean (C,) and inverse variance (C,) of the columns: the robot file's inertias, where it has them."""
+        columns = self.model.layout.columns
+        nominal = np.array([0.0 if c.nominal is None else c.nominal for c in columns])
+        masses = self.model.inertial_index[:, 9]
+        width = np.full(len(columns), np.inf)
+        if self.knows_inertias and nominal[masses].any():
+            loaded = nominal.copy()
+            robot = self.model.robot
+            leaves = [body for body, i in enumerate(robot.bodies) if i not in robot.parents]
+            loaded[masses[leaves]] += UNKNOWN_LOAD * nominal[masses].sum()
+            width = self.doubt * column_widths(self.model.layout, loaded, TRUST)
+        inverse = np.where(np.isfinite(width) & (width > 0.0), width, np.inf) ** -2
+        return np.where(inverse > 0.0, nominal, 0.0), inverse
+
+    @cached_property
+    def _friction(self) -> tuple[list[int], list[int]]:
+        """Columns Fc and Fv of every joint."""
+        layout, joints = self.model.layout, self.model.robot.axis_names
+        coulomb, viscous = ([layout.index(f"{joint}.{symbol}") for joint in joints] for symbol in ("Fc", "Fv"))
+        return coulomb, viscous
+
+    def judged(self, products: Products) -> Verdict:
+        """Leave one fold out, fit the others, score it; weights from the scores, thrice."""
+        ww, wy, effort, _ = products
+        rows, size = products.rows.sum(axis=0), effort.sum(axis=0)
+        fitted_ww, fitted_wy = ww.sum(axis=0) - ww, wy.sum(axis=0) - wy
+        # the first guess is an error of a tenth everywhere
+        error = 0.01 * effort
+        for _ in range(_REWEIGHTINGS):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weight = np.nan_to_num(rows / np.maximum(error.sum(axis=0), 1e-8 * size), posinf=0.0)
+            theta = self._fitted(fitted_ww, fitted_wy, weight / ROWS_AS_ONE)
+            predicted = np.einsum("fc,fjc->fj", theta, np.einsum("fjcd,fd->fjc", ww, theta) - 2.0 * wy)
+            error = np.maximum(predicted + effort, 0.0)
+        return Verdict(np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan))
+
+    def _fitted(self, ww: Array, wy: Array, weight: Array) -> Array:
+        """θ (F, C) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, friction kept from driving.
+
+        A joint whose effort falls where its speed turns positive (Fc < 0) has neither Fc nor a negative Fv. A negative
+        Fv beside a positive Fc is left alone: friction that falls with speed is unusual, not impossible.
+        """
+        mean, inverse = self._prior
+        matrix = np.einsum("j,fjab->fab", weight, ww)
+        right = np.einsum("j,fja->fa", weight, wy) + inverse * mean
+        diagonal = np.arange(len(mean))
+        matrix[:, diagonal, diagonal] += inverse
+        size = np.sqrt(matrix[:, diagonal, diagonal])
+        size[size == 0.0] = 1.0
+        matrix /= size[:, :, None] * size[:, None, :]
+        matrix[:, diagonal, diagonal] += RIDGE
+        right = right / size
+        theta = np.linalg.solve(matrix, right[..., None])[..., 0]
+        coulomb, viscous = self._friction
+        held = np.zeros_like(theta, bool)
+        while True:
+            drives = held.copy()
+            drives[:, coulomb] |= theta[:, coulomb] < 0.0
+            drives[:, viscous] |= held[:, coulomb] & (theta[:, viscous] < 0.0)
+            if np.array_equal(drives, held):
+                break
+            held = drives
+            masked = np.where(held[:, :, None] | held[:, None, :], 0.0, matrix)
+            masked[:, diagonal, diagonal] += held
+            theta = np.linalg.solve(masked, np.where(held, 0.0, right)[..., None])[..., 0]
+        return theta / size

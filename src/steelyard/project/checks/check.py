@@ -1,0 +1,273 @@
+"""check: faults of a project's logs and map, named before any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from steelyard._arrays import Array, single_threaded
+from steelyard.errors import DataError, SteelyardError
+from steelyard.estimators.estimator import finds_gains
+from steelyard.findings import Finding
+from steelyard.formats.logs import read_recording
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.identification.loop_findings import posture_findings
+from steelyard.identification.scale import to_scale
+from steelyard.model.model import Model
+from steelyard.model.robot import Robot
+from steelyard.project.checks.channel_map import order, sides, signs, units
+from steelyard.project.checks.channel_map.edits import conjugated
+from steelyard.project.checks.channel_map.suspects import Suspect, believed
+from steelyard.project.checks.channel_map.trial import Trial
+from steelyard.project.checks.clocks import time_factor, time_finding
+from steelyard.project.checks.delay import delay_findings
+from steelyard.project.checks.limits import limit_findings
+from steelyard.project.checks.motion import hardly_moving, motion_findings
+from steelyard.project.checks.signals import Fault, signal_faults
+from steelyard.project.checks.springs import spring_findings
+from steelyard.project.checks.tracks import Track, band_of, read_track, traces_of
+from steelyard.project.checks.velocities import Slopes, conflicts, slopes_of
+from steelyard.project.checks.wrong_robot import check_terms, likeness, robot_finding
+from steelyard.project.project import Project
+from steelyard.regression.observe import Progress
+from steelyard.signals.channels import UNKNOWN, resolve
+
+# Edits found one after another before the log is given up.
+_MOST_EDITS = 3
+_FAMILIES = (signs, order, units, sides)
+# Findings of the preparation that a fault of the map or of a channel explains.
+_EXPLAINED = ("beyond-limits", "position-jump", "joint-still", "dead-effort", "saturated-effort")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found, gravest first, and how well the robot explains the logs once the edits found are made.
+
+    `relative_error` is that of every joint on rows that were not fitted; None where the model could not be tried.
+    """
+
+    project: str
+    robot: str
+    runs: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    relative_error: dict[str, float] | None
+
+    @property
+    def failed(self) -> bool:
+        """True when a finding says that the data or the map are wrong."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        errors = [finding for finding in self.findings if finding.severity == "error"]
+        if errors:
+            first = f"{errors[0].code} ({errors[0].where})"
+            return f"Not fit to identify: {first}" + (f" and {len(errors) - 1} more." if errors[1:] else ".")
+        if self.relative_error is None:
+            return "Nothing speaks against the logs, but the robot could not be tried on them."
+        mean = float(np.exp(np.nanmean(np.log(list(self.relative_error.values())))))
+        return (
+            f"No fault found: '{self.robot}' explains these logs with an error of {mean:.1%} on rows it has not seen."
+        )
+
+
+@single_threaded
+def check(project: Project, progress: Progress | None = None) -> Check:
+    """Look at the logs of a project, then try its robot on them under every single edit of the channel map.
+
+    Direct evidence comes first (clock, dead and frozen channels, travel). What it finds is mended before the model is
+    tried, so that one fault is not named twice.
+    """
+    robot = project.robot()
+    project, unscaled = _to_scale(project, progress)
+    tracks, found = _read(project, robot)
+    found += [*unscaled, *_untried(project)]
+    trial = None
+    if tracks:
+        slopes = slopes_of(tracks)
+        factor = time_factor(tracks, slopes)
+        if factor != 1.0:
+            found.append(time_finding(tracks, factor, slopes))
+        faults = [fault for track in tracks for fault in signal_faults(track, factor, robot.axis_names)]
+        found += _once(faults)
+        travel = np.max([np.ptp(track.q, axis=1) for track in tracks], axis=0)
+        still = [j for j in hardly_moving(robot, travel) if j not in {fault.joint for fault in faults}]
+        if not (any(fault.spoils_motion for fault in faults) or any(f.severity == "error" for f in unscaled)):
+            trial = _trial(project, robot, tracks, factor, faults)
+        if trial is None:
+            found += motion_findings(robot, travel, still)
+        else:
+            if trial.model.looped is not None:
+                for track in tracks:
+                    postures = [(factor * track.t, track.q, True)]
+                    found += posture_findings(trial.model.looped.closure, track.name, postures)
+            trial, told = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults))
+            found += told
+    errors = None
+    if trial is not None:
+        errors = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
+    runs = tuple(track.name for track in tracks)
+    return Check(project.name, robot.name, runs, _sorted(found, _prepared(project)), errors)
+
+
+def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
+    """The project with gains of a first fit, where gains are to be identified: efforts are tried as torques."""
+    spec, unknown = project.spec, project.spec.channels.effort.gain == UNKNOWN
+    if not finds_gains(project.estimator()):
+        return project, []
+    try:
+        model = project.model()
+        problem = project.problem(model, project.samples(model.robot, "identify", progress))
+        factor = to_scale(problem, project.estimator(), progress).factor
+    except SteelyardError as error:
+        if not unknown:
+            return project, []
+        told = f"the gains are unknown, and a first fit does not find them, so that the robot is not tried: {error}"
+        return project, [Finding("gains-unknown", "error", told, "all joints", "weigh with a known payload")]
+    stated = None if problem.drives is None else problem.drives.gain
+    gains = [float(f"{x:.4g}") for x in np.nan_to_num(factor, nan=1.0) * (1.0 if stated is None else np.array(stated))]
+    effort = msgspec.structs.replace(spec.channels.effort, gain=gains)
+    channels = msgspec.structs.replace(spec.channels, effort=effort)
+    told = f"gains are to be identified: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
+    found = Finding("gains-unknown", "info", told, "all joints")
+    return replace(project, spec=msgspec.structs.replace(spec, channels=channels)), [found]
+
+
+def _untried(project: Project) -> list[Finding]:
+    """What is not looked at: runs of another load than the first."""
+    first = project.spec.run[0].load
+    others = [run.log for run in project.spec.run if run.load != first]
+    if not others:
+        return []
+    told = f'only the runs with load "{first}" are tried, not {", ".join(others)}'
+    return [Finding("cannot-tell", "info", told, ", ".join(others), "list a run of the other load first to try those")]
+
+
+def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
+    """The tracks of every run of the first load, and a finding for each log that cannot be read."""
+    spec = project.spec
+    channels = resolve(spec.channels.channel_map(), robot)
+    tracks, found = [], []
+    for run in spec.run:
+        if run.load != spec.run[0].load:
+            continue
+        recording = read_recording(
+            project.path.parent / run.log, run.delimiter, topic=run.topic, episode=run.episode, salvage=run.salvage
+        )
+        missing = [name for name in channels.columns if name not in recording.columns]
+        if missing:
+            raise DataError(
+                f"'{recording.name}' lacks the columns {', '.join(missing)}. It has: "
+                f"{', '.join(recording.columns[:20])}. Correct [channels]."
+            )
+        try:
+            tracks.append(read_track(recording, channels, run.rows, run.seconds, spec.prepare.missing == "drop"))
+        except DataError as error:
+            found.append(
+                Finding("unreadable-log", "error", str(error), recording.name, "mend the log, or leave it out")
+            )
+    return tracks, found
+
+
+def _trial(
+    project: Project, robot: Robot, tracks: Sequence[Track], factor: float, faults: Sequence[Fault]
+) -> Trial | None:
+    """The robot on the tracks with their clock mended; None where they are too short for it."""
+    spec = project.spec.prepare
+    band = band_of(tracks, (spec.cutoff_hz, spec.lowpass_hz), factor)
+    traces = traces_of(tracks, band, factor)
+    if not traces:
+        return None
+    spoilt = frozenset(fault.joint for fault in faults if fault.joint is not None)
+    return Trial(Model(robot, check_terms(robot)), tracks[0].channels, traces, band, spoilt)
+
+
+def _tried(
+    project: Project,
+    trial: Trial,
+    still: list[int],
+    travel: Array,
+    slopes: Slopes | None,
+    factor: float,
+    progress: Progress | None,
+    spoilt: bool,
+) -> tuple[Trial | None, list[Finding]]:
+    """The trial under all believed edits, and what it told."""
+    robot, logged = trial.model.robot, trial
+    edits: list[Suspect] = []
+    # a joint that hardly moves may do so in the wrong unit: that alone is asked before its rows are given up
+    if still and (unit := believed(units.suspects(trial, still))) is not None:
+        edits, still = [unit], [j for j in still if j not in unit.edit.joints]
+        trial = trial.edited(unit.edit)
+    found = list(motion_findings(robot, travel, still))
+    if len(still) == robot.dof:
+        return None, found
+    trial = replace(trial, silent=trial.silent | set(still))
+    if not trial.lively:
+        return None, found
+    for done in range(_MOST_EDITS):
+        best = None
+        for k, family in enumerate(_FAMILIES):
+            if best is not None and best.settles:
+                break
+            if progress is not None:
+                progress("edits of the map", done * len(_FAMILIES) + k, _MOST_EDITS * len(_FAMILIES))
+            best = believed([*family.suspects(trial), *([best] if best else [])])
+        if best is None:
+            break
+        edits.append(best)
+        trial = trial.edited(best.edit)
+    # without the motion of a joint the others' efforts cannot be explained either
+    blind = spoilt or bool(still)
+    wrong = None if blind else robot_finding(robot, trial.baseline, likeness(logged, _others(project, robot)))
+    if wrong is not None and wrong.severity == "error":
+        return logged, [wrong, *found]
+    found += [*(suspect.finding(suspect) for suspect in edits), *([wrong] if wrong else [])]
+    if slopes is not None:
+        turned = np.eye(robot.dof)
+        for suspect in edits:
+            if suspect.edit.q is not None:
+                turned = conjugated(trial.channels.q, suspect.edit.q) @ turned
+        mended = Slopes(slopes.factor / factor, slopes.correlation)
+        # a velocity that agreed with its position as logged shares its fault, which has been named
+        at_first = {finding.where for finding in conflicts(mended, np.eye(robot.dof), robot.axis_names)}
+        found += [f for f in conflicts(mended, turned, robot.axis_names) if f.where in at_first]
+    if not blind:
+        found += delay_findings(trial)
+    return trial, [*found, *limit_findings(trial), *spring_findings(trial)]
+
+
+def _others(project: Project, robot: Robot) -> list[Robot]:
+    """The built-in robots with as many joints, mounted as this one."""
+    names = [name for name in builtin_robots() if name != project.spec.robot]
+    return [other for name in names if (other := read_robot(name, project.spec.gravity)).dof == robot.dof]
+
+
+def _once(faults: Sequence[Fault]) -> list[Finding]:
+    """The faults' findings, each code and joint once: the first run speaks for the others."""
+    seen: dict[tuple[str, str], Finding] = {}
+    for fault in faults:
+        seen.setdefault((fault.finding.code, fault.finding.where), fault.finding)
+    return list(seen.values())
+
+
+def _prepared(project: Project) -> tuple[Finding, ...]:
+    """What the preparation itself has to say, where the project can be prepared."""
+    try:
+        model = project.model()
+        return project.problem(model, project.samples(model.robot, "identify")).findings
+    except SteelyardError:
+        return ()
+
+
+def _sorted(found: Sequence[Finding], lesser: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The check's findings by severity, then those of the preparation that no error explains."""
+    failed = any(finding.severity == "error" for finding in found)
+    named = {finding.code for finding in found}
+    rest = [f for f in lesser if not (failed and f.code in _EXPLAINED) and f.code not in named]
+    ranks = {"error": 0, "warning": 1, "info": 2}
+    return tuple(sorted([*found, *dict.fromkeys(rest)], key=lambda finding: ranks[finding.severity]))

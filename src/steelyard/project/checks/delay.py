@@ -1,0 +1,120 @@
+"""Delays: efforts that come later or earlier than the motion they belong to, by enough to matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import EstimationError
+from steelyard.findings import Finding
+from steelyard.identification.delays import Delays, estimate_delays
+from steelyard.model.model import Model
+from steelyard.model.terms import named_terms
+from steelyard.project.checks.channel_map.trial import REST, Trial
+from steelyard.regression.problem import Problem
+
+# Friction that turns round late, after some travel, looks like a delay: one of two models gives it its own columns.
+_LATE_FRICTION = ("power-law", "dahl")
+# A delay is believed when it is so many deviations long for both models, and they agree on it.
+_SURE = 4.0
+_AGREE = 0.3
+# It matters when what it does to the effort is this share of the error the model leaves, or more.
+_MATTERS = 0.7
+# The fit must gain by it too; and a joint that carries only friction cannot tell a delay from friction that lags.
+_GAIN = 0.2
+_CARRIED = 0.3
+# The delay [s] that is asked for where none is found.
+_TYPICAL = 0.03
+
+
+@dataclass(frozen=True)
+class _Opinions:
+    """Delays [s] and deviations of every joint and of all together, (n + 1,), of one model."""
+
+    seconds: Array
+    std: Array
+
+    @staticmethod
+    def of(found: Delays) -> _Opinions:
+        return _Opinions(np.append(found.seconds, found.common), np.append(found.std, found.common_std))
+
+    @property
+    def sure(self) -> NDArray[np.bool_]:
+        return np.abs(self.seconds) > _SURE * self.std
+
+
+def delay_findings(trial: Trial) -> tuple[Finding, ...]:
+    """A finding for every joint whose delay matters, or one for all together.
+
+    Two models are asked, one that knows nothing of late friction and one that does: a delay is what both see.
+    """
+    try:
+        plain, rich = (_Opinions.of(estimate_delays(_problem(trial, terms))) for terms in ((), _LATE_FRICTION))
+    except EstimationError:  # too short a log for a delay is no fault
+        return ()
+    with np.errstate(invalid="ignore"):
+        believed = plain.sure & rich.sure & (np.abs(plain.seconds - rich.seconds) < _AGREE * np.abs(rich.seconds))
+    cost = np.abs(rich.seconds[:-1]) * _pace(trial) / trial.baseline.relative
+    common = np.abs(rich.seconds[-1]) * _pace(trial) / trial.baseline.relative
+    matters = np.append((cost > _MATTERS) & (trial.carried > _CARRIED), np.nanmedian(common) > _MATTERS)
+    found = [int(j) for j in np.flatnonzero(believed & matters) if _gains(trial, int(j), rich.seconds[j])]
+    n, names = trial.model.robot.dof, trial.model.robot.axis_names
+    single = [j for j in found if j < n]
+    if n in found and len(single) != 1:
+        return (_finding("all joints", "the efforts of all joints come", rich, n),)
+    told = tuple(_finding(names[j], f"the effort of {names[j]} comes", rich, j) for j in single)
+    shows = (_TYPICAL * _pace(trial) / trial.baseline.relative > _MATTERS) & (trial.carried > _CARRIED)
+    shows &= _SURE * np.maximum(plain.std, rich.std)[:-1] < _TYPICAL
+    blind = ", ".join(names[j] for j in trial.lively if not shows[j])
+    return (*told, _limit(blind)) if blind else told
+
+
+def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
+    model = Model(trial.model.robot, (*trial.model.terms, *named_terms(extra)))
+    runs = [trace.samples(model.robot.axis_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
+    return Problem(model, runs, trial.band, None, REST)
+
+
+def _gains(trial: Trial, j: int, seconds: float) -> bool:
+    """Whether rows that were not fitted are explained better with the effort of joint j (n: all) read later."""
+    traces = []
+    for trace in trial.traces:
+        t = np.arange(trace.q.shape[1]) / trace.rate
+        rows = range(len(trace.effort)) if j == len(trace.effort) else [j]
+        effort = trace.effort.copy()
+        for row in rows:
+            effort[row] = np.interp(t + seconds, t, trace.effort[row])
+        traces.append(replace(trace, effort=effort))
+    gain, spread = replace(trial, traces=tuple(traces)).baseline.gain_over(trial.baseline)
+    return gain > max(_GAIN, spread)
+
+
+def _pace(trial: Trial) -> Array:
+    """How fast each effort changes relative to its size, (n,) [1/s]."""
+    slope = np.concatenate([np.gradient(t.effort, 1.0 / t.rate, axis=1) for t in trial.traces], axis=1)
+    effort = np.concatenate([t.effort for t in trial.traces], axis=1)
+    return np.std(slope, axis=1) / np.maximum(np.sqrt(np.mean(effort**2, axis=1)), 1e-300)
+
+
+def _limit(joints: str) -> Finding:
+    return Finding(
+        "cannot-tell",
+        "info",
+        f"this log cannot tell whether the effort of {joints} alone comes {1e3 * _TYPICAL:.0f} ms late: it changes too "
+        "slowly, or friction that turns round late looks the same",
+        joints,
+    )
+
+
+def _finding(where: str, what: str, told: _Opinions, j: int) -> Finding:
+    late = "after" if told.seconds[j] > 0.0 else "before"
+    return Finding(
+        "delay",
+        "error",
+        f"{what} {1e3 * abs(told.seconds[j]):.3g} ms {late} the motion (±{1e3 * told.std[j]:.2g} ms)",
+        where,
+        "log all channels from one clock, or move the times of the effort by this much",
+    )

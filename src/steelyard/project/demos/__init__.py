@@ -1,0 +1,1 @@
+"""Tours on simulated robots with known truth."""

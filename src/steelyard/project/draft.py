@@ -1,0 +1,217 @@
+"""A project file drafted from a robot and logs: the guessed channel map, the reasons, and the next keys as comments."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+
+from steelyard.errors import OutputError
+from steelyard.estimators import ESTIMATORS
+from steelyard.formats.logs import read_recording
+from steelyard.formats.logs.libfranka import EARLY_LIBFRANKA, LIBFRANKA
+from steelyard.formats.logs.rtde import RTDE
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.model.robot import Robot
+from steelyard.signals.channels import GAIN_PER
+from steelyard.signals.guess import Guess, GuessedSignal, guess_channels
+from steelyard.signals.guess.choose import COMMANDED
+from steelyard.signals.guess.names import range_of
+
+HEADERS = (RTDE, LIBFRANKA, EARLY_LIBFRANKA)
+_WIDTH = 118
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A project file that is not written yet, and the guess in it."""
+
+    path: Path
+    text: str
+    guess: Guess
+    robot: Robot
+
+
+def draft_project(
+    robot: str, logs: Sequence[Path], path: Path, *, topic: str | None = None, episode: int | None = None
+) -> Draft:
+    """The project file for these logs; paths in it are relative to `path`."""
+    described = read_robot(robot)
+    guess = guess_channels([read_recording(log, topic=topic, episode=episode) for log in logs], described, HEADERS)
+    source = robot if robot in builtin_robots() else _relative(Path(robot), path)
+    if source != robot and source in builtin_robots():  # a file of that name, not the built-in robot
+        source = f"./{source}"
+    lines = [
+        *_top(guess, logs),
+        "",
+        *_settings(source, described, guess),
+        "",
+        *_channels(guess, described),
+        *_runs(logs, path, topic, episode),
+    ]
+    return Draft(path, "\n".join(lines) + "\n", guess, described)
+
+
+def write_draft(draft: Draft, force: bool = False) -> None:
+    """Write the file whole or not at all; one that exists is replaced only by force."""
+    place = Path(os.path.realpath(draft.path))
+    if place.exists() and (not force or not place.is_file()):
+        raise OutputError(f"'{draft.path}' exists. Name another file with --out, or replace it with --force.")
+    fresh = None
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=place.parent, delete=False) as stream:
+            fresh = Path(stream.name)
+            stream.write(draft.text)
+        fresh.chmod(0o644)
+        os.replace(fresh, place)
+    except (OSError, ValueError) as error:
+        if fresh is not None:
+            fresh.unlink(missing_ok=True)
+        raise OutputError(f"Cannot write '{draft.path}': {error}. Name another place with --out.") from None
+
+
+# --- The parts of the file --------------------------------------------------------------------------------------------
+
+
+def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
+    """What was taken for what, and why."""
+    named = ", ".join(log.name for log in logs)
+    logger = f" (as {guess.logger} writes them)" if guess.logger else ""
+    yield from _comment(f"Written by `steelyard init` from the columns{logger} and first rows of {named}.")
+    yield from _comment("What was taken for what, and why:")
+    yield from _comment(f"time: {guess.time.column} [{guess.time.unit}]: {'; '.join(guess.time.why)}", "  ")
+    for label, signal in guess.signals.items():
+        yield from _comment(f"{label}: {range_of(signal.columns)}: {'; '.join(signal.why)}", "  ")
+    if guess.left_out:
+        yield from _comment(f"v: left out, positions are differentiated: {guess.left_out}", "  ")
+    for code, heading in (("guess-unsure", "Check:"), ("fill-in", "Fill in before `steelyard identify`:")):
+        found = [one for one in guess.findings if one.code == code]
+        if found:
+            yield from _comment(heading)
+        for one in found:
+            yield from _comment(f"{one.where}: {one.message}. {one.fix}", "  ")
+
+
+def _settings(source: str, robot: Robot, guess: Guess) -> Iterator[str]:
+    gravity = ", ".join(f"{x:g}" if x % 1 else f"{x:.1f}" for x in robot.gravity.tolist())
+    yield f"robot = {_quoted(source)}"
+    yield f"# gravity = [{gravity}]   # m/s², in the world in which the base stands"
+    yield '# terms = "default"   # the robot\'s own, root and load friction, pre-sliding; or "plain", or a list'
+    yield '# estimator = "wls"'
+    others = ", ".join(name for name in ESTIMATORS if name != "wls")
+    yield from wrap(f"or {others}", 118, initial_indent="#   ", subsequent_indent="#   ")
+    yield ""
+    yield "[prepare]"
+    yield '# cutoff_hz = "auto"     # low-pass of positions [Hz]; "auto" takes it from the spectrum of the motion'
+    yield '# lowpass_hz = "auto"    # parallel filter of effort and model [Hz], likewise'
+    yield '# derivatives = "auto"   # or "differences", "smoother"'
+    yield '# delay = "auto"         # of efforts [s]'
+    rate = f"# rate_hz = {float(f'{guess.time.rate_hz:.4g}')}"
+    yield f"{rate:<24} # uniform clock for a jittered log; left out, the log's usual rate"
+    yield "# rest = 0.02            # rows of a joint below this share of its top speed are left out; 0.0 keeps all."
+    yield "#                        # Left out: below 0.02 rad/s or m/s, or 0.05 of its top speed where that is less"
+    yield '# missing = "error"      # or "drop": rows with an empty cell'
+
+
+def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
+    yield "[channels]"
+    for other in guess.time.others:
+        yield from _comment(f"not taken: {range_of(other.columns)} ({other.why})")
+    yield from _checks(guess, "time")
+    yield f"time = {{ column = {_quoted(guess.time.column)}, unit = {_quoted(guess.time.unit)} }}"
+    for label, signal in guess.signals.items():
+        yield ""
+        yield f"[channels.{label}]"
+        yield from _checks(guess, label)
+        yield f"unit = {_one_or_list(signal.units)}"
+        yield from _side(label, signal)
+        if signal.signs:
+            yield f"sign = [{', '.join(f'{sign:g}.0' for sign in signal.signs)}]"
+        else:
+            yield "# sign = 1.0   # -1.0 where it counts the other way; one, a list, or a table by joint"
+        if label == "q":
+            yield "# offset = 0.0   # rad or m, added after conversion, where the log counts from another zero"
+        for other in signal.others:
+            yield from _comment(f"not taken: {range_of(other.columns)} ({other.why})")
+        yield f"[channels.{label}.columns]"
+        for joint, column in zip(robot.axis_names, signal.columns, strict=True):
+            yield f"{_key(joint)} = {_quoted(column)}"
+    for other in guess.q.others:
+        if other.why == COMMANDED:
+            said = "[channels.reference] takes commanded positions, for estimators that simulate"
+            yield from _comment(f"{said}: {range_of(other.columns)}")
+
+
+def _side(label: str, signal: GuessedSignal) -> Iterator[str]:
+    if signal.side == "motor":
+        yield 'side = "motor"'
+        # an empty list is refused by name, so that a forgotten ratio never passes for 1
+        yield "ratio = []   # FILL IN: motor turns per joint turn, one number a joint"
+    else:
+        yield '# side = "joint"   # or "motor" with ratio = [ … ], motor turns per joint turn'
+    if "gain" in signal.blanks:
+        per = " and ".join(dict.fromkeys(GAIN_PER.get(unit, unit) for unit in signal.units))
+        yield f"gain = []   # FILL IN: N.m (a slide: N) at the joint per {per}, one number a joint,"
+        yield from _comment('or gain = "unknown" to identify them too, with a [[payload]] of known mass on some run')
+
+
+def _checks(guess: Guess, label: str) -> Iterator[str]:
+    for one in guess.findings:
+        if one.code == "guess-unsure" and one.where.partition(".")[0] == label:
+            yield from _comment(f"{one.where.partition('.')[2]}: {one.message}; {one.fix}")
+
+
+def _runs(logs: Sequence[Path], path: Path, topic: str | None, episode: int | None) -> Iterator[str]:
+    twice = len({log.name for log in logs}) < len(logs)
+    for k, log in enumerate(logs):
+        yield ""
+        if k == 0:
+            yield from _comment('Keep one motion unseen: role = "validate" on a run is scored, not fitted.')
+        yield "[[run]]"
+        yield f"log = {_quoted(_relative(log, path))}"
+        if twice:
+            yield f"name = {_quoted(_relative(log, path))}"
+        if topic is not None:
+            yield f"topic = {_quoted(topic)}"
+        if episode is not None:
+            yield f"episode = {episode}"
+        if k == 0:
+            yield '# role = "identify"       # or "validate"'
+            yield "# seconds = [0.0, 10.0]   # the part to use, by the log's clock; or rows = [1, 1000]"
+            yield '# load = "none"           # or the name of the [[payload]] it carries'
+
+
+# --- TOML -------------------------------------------------------------------------------------------------------------
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    plain = re.sub(r"\s+", " ", text)
+    return textwrap.wrap(plain, _WIDTH, initial_indent=f"# {indent}", subsequent_indent=f"# {indent}    ")
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for the one control character JSON leaves bare
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _one_or_list(units: Sequence[str]) -> str:
+    return _quoted(units[0]) if len(set(units)) == 1 else f"[{', '.join(map(_quoted, units))}]"
+
+
+def _relative(file: Path, project: Path) -> str:
+    """The file as seen from the project's folder; absolute where there is no way between the two."""
+    try:
+        return Path(os.path.relpath(file, project.parent)).as_posix()
+    except ValueError:
+        return file.resolve().as_posix()

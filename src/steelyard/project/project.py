@@ -1,0 +1,239 @@
+"""Project: the model, samples and problem that a project file describes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from steelyard.errors import ProjectError, choices
+from steelyard.estimators import Estimator, named_estimator
+from steelyard.estimators.estimator import finds_gains
+from steelyard.estimators.simulated.base import SimulatingEstimator
+from steelyard.formats.logs import read_recording
+from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.robots.toml_springs import with_springs
+from steelyard.model.model import Model
+from steelyard.model.robot import Robot
+from steelyard.model.terms import named_term, plain_terms, rich_terms
+from steelyard.project.spec import (
+    AUTO,
+    NONE,
+    ChannelsSpec,
+    ControllerSpec,
+    EstimatorSpec,
+    ExperimentSpec,
+    LoopSpec,
+    Numbers,
+    PayloadSpec,
+    PrepareSpec,
+    ProjectSpec,
+    RunSpec,
+    SignalSpec,
+    TermSpec,
+    TimeSpec,
+    checked_spec,
+    per_joint,
+)
+from steelyard.regression.problem import Problem
+from steelyard.signals.channels import UNKNOWN, gains_needed
+from steelyard.signals.derivatives import DERIVATIVES, Derivatives
+from steelyard.signals.prepare import Preparation, prepare
+from steelyard.signals.recording import Progress
+from steelyard.signals.samples import Samples
+from steelyard.signals.spectrum import Cutoffs, propose_cutoffs
+from steelyard.simulation.closed_loop import IDEAL
+from steelyard.simulation.experiment import Experiment
+from steelyard.simulation.references import INTEGRATED, Source, experiment_of, rehearse
+
+__all__ = [
+    "AUTO",
+    "NONE",
+    "ChannelsSpec",
+    "ControllerSpec",
+    "EstimatorSpec",
+    "ExperimentSpec",
+    "LoopSpec",
+    "Numbers",
+    "PayloadSpec",
+    "PrepareSpec",
+    "Project",
+    "ProjectSpec",
+    "RunSpec",
+    "SignalSpec",
+    "TermSpec",
+    "TimeSpec",
+    "read_project",
+]
+
+TERM_SETS = {"default": rich_terms, "plain": plain_terms}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project file with the folder its paths are relative to."""
+
+    spec: ProjectSpec
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem if self.path.stem != "project" else self.path.resolve().parent.name
+
+    @property
+    def run_folder(self) -> Path:
+        """Where results go unless another folder is named: NAME-run beside NAME.toml."""
+        return self.path.with_name(f"{self.path.stem}-run")
+
+    def estimator(self) -> Estimator:
+        """The estimator the file asks for, with its options; else `gains` for gains that are unknown, else `wls`."""
+        unknown = self.spec.channels.effort.gain == UNKNOWN
+        asked = self.spec.estimator or ("gains" if unknown else "wls")
+        chosen = named_estimator(asked) if isinstance(asked, str) else named_estimator(asked.name, asked.options)
+        if unknown and not finds_gains(chosen):
+            raise ProjectError(f"'{self.path}': {gains_needed(chosen.name)}")
+        return chosen
+
+    def with_estimator(self, name: str) -> Project:
+        """The same project with another estimator and its default options."""
+        return replace(self, spec=msgspec.structs.replace(self.spec, estimator=name))
+
+    def robot(self) -> Robot:
+        """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
+        source = self.spec.robot
+        read = read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
+        return with_springs(read, self.spec.spring)
+
+    def model(self) -> Model:
+        """The robot with the terms the file names: "default", "plain", or a list."""
+        robot, asked = self.robot(), self.spec.terms
+        if isinstance(asked, str):
+            if asked not in TERM_SETS:
+                raise ProjectError(f"'{self.path}': " + choices("set of terms", asked, TERM_SETS))
+            asked = list(TERM_SETS[asked](robot))
+        listed = [TermSpec(term) if isinstance(term, str) else term for term in asked]
+        terms = [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed]
+        return Model(robot, terms, payloads=[one.payload() for one in self.spec.payload])
+
+    def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
+        """What the papers' rule proposes for the runs to identify (P4 §III.A)."""
+        spec = self.spec.prepare
+        raw = Preparation(None, spec.rate_hz, spec.gap_s, spec.missing)
+        return propose_cutoffs(self._prepared(self.robot(), "identify", raw, progress), progress)
+
+    @cached_property
+    def cutoffs(self) -> Cutoffs:
+        return self.propose_cutoffs()
+
+    def cutoff_hz(self) -> float | None:
+        asked = self.spec.prepare.cutoff_hz
+        return self.cutoffs.cutoff_hz if asked == AUTO else _frequency("cutoff_hz", asked)
+
+    def lowpass_hz(self) -> float | None:
+        asked = self.spec.prepare.lowpass_hz
+        return self.cutoffs.lowpass_hz if asked == AUTO else _frequency("lowpass_hz", asked)
+
+    def preparation(self) -> Preparation:
+        spec, cutoff = self.spec.prepare, self.cutoff_hz()
+        derivatives = "differences" if spec.derivatives == AUTO else spec.derivatives
+        if derivatives not in DERIVATIVES:
+            raise ProjectError(f"'{self.path}': " + choices("prepare.derivatives", derivatives, (AUTO, *DERIVATIVES)))
+        return Preparation(cutoff, spec.rate_hz, spec.gap_s, spec.missing, cast(Derivatives, derivatives))
+
+    def samples(self, robot: Robot, role: str, progress: Progress | None = None) -> tuple[Samples, ...]:
+        """Every run of a role, prepared."""
+        return self._prepared(robot, role, self.preparation(), progress)
+
+    def _prepared(
+        self, robot: Robot, role: str, settings: Preparation, progress: Progress | None = None
+    ) -> tuple[Samples, ...]:
+        channels = self.spec.channels.channel_map()
+        out = []
+        for run in self.spec.run:
+            if run.role == role:
+                recording = read_recording(
+                    self.path.parent / run.log, run.delimiter,
+                    topic=run.topic, episode=run.episode, salvage=run.salvage, progress=progress,
+                )  # fmt: skip
+                samples = prepare(
+                    recording, robot, channels, settings,
+                    rows=run.rows, seconds=run.seconds, load=run.load, role=role, progress=progress,
+                )  # fmt: skip
+                part = run.topic or ("" if run.episode is None else f"episode {run.episode}")
+                out.append(replace(samples, name=run.name or samples.name, part=part))
+        return tuple(out)
+
+    def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
+        """The problem of these runs; a delay that is still to be settled is not corrected.
+
+        Gains belong to motors: an estimator that finds them gets motor rows. One that simulates gets the experiment.
+        """
+        spec = self.spec.prepare
+        delay: Sequence[float] = ()
+        if not isinstance(spec.delay, str):
+            delay = per_joint("prepare.delay", spec.delay, model.robot)
+        elif spec.delay not in (AUTO, NONE):
+            raise ProjectError(f'prepare.delay must be "{AUTO}", "{NONE}" or seconds, not \'{spec.delay}\'.')
+        rest = spec.rest
+        if isinstance(rest, dict):
+            rest = per_joint("prepare.rest", rest, model.robot)
+        motor_rows, experiment = finds_gains(self.estimator()), self.experiment(model, runs)
+        return Problem(
+            model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay, motor_rows,
+            experiment=experiment,
+        )  # fmt: skip
+
+    def experiment(self, model: Model, runs: Sequence[Samples]) -> Experiment | None:
+        """How the runs were driven; None without a [controller], or without a reference where nobody needs one."""
+        spec, chosen = self.spec, self.estimator()
+        simulates = isinstance(chosen, SimulatingEstimator)
+        if spec.controller is None:
+            if simulates:
+                raise ProjectError(
+                    f"'{self.path}': estimator '{chosen.name}' drives the runs again in simulation and asks how: add "
+                    'a [controller], and a reference under [channels] or reference = "measured" under [experiment].'
+                )
+            return None
+        source = cast(Source, (spec.experiment or ExperimentSpec()).reference)
+        if source == "commanded" and not simulates and any(run.reference is None for run in runs):
+            return None
+        loop = IDEAL if spec.loop is None else spec.loop.loop(model.robot)
+        found = experiment_of(model, runs, spec.controller.table(), loop, source)
+        if spec.channels.reference is None and source == "commanded":
+            found = replace(found, approximate=INTEGRATED)
+        if simulates:
+            rehearse(model, runs, spec.controller.table(), loop)
+        return found
+
+
+def _frequency(name: str, asked: float | str) -> float | None:
+    if isinstance(asked, str):
+        if asked != NONE:
+            raise ProjectError(f'prepare.{name} must be "{AUTO}", "{NONE}" or a frequency in Hz, not \'{asked}\'.')
+        return None
+    if not 0.0 < asked < float("inf"):
+        raise ProjectError(f"prepare.{name} must be a positive frequency in Hz, not {asked}.")
+    return float(asked)
+
+
+def read_project(path: str | Path) -> Project:
+    """A project file, every key checked: unknown keys, wrong types and missing ones are errors that name the place."""
+    file = Path(path)
+    try:
+        data = tomllib.loads(file.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        raise ProjectError(
+            f"No project file '{file}'. Write one (see the project-file reference) or name its path."
+        ) from None
+    except IsADirectoryError:
+        raise ProjectError(f"'{file}' is a folder; name the project file in it.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProjectError(f"'{file}' is not valid TOML: {error}.") from None
+    except (OSError, ValueError) as error:
+        raise ProjectError(f"Cannot read '{file}': {error}.") from None
+    return Project(checked_spec(data, file), file)

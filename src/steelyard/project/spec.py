@@ -1,0 +1,338 @@
+"""project.toml as a typed spec: its keys, their types, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast, get_type_hints
+
+import msgspec
+import numpy as np
+
+from steelyard.errors import ProjectError, SimulationError, choices
+from steelyard.estimators import ESTIMATORS
+from steelyard.formats.robots.assembly import pose_from_rpy
+from steelyard.formats.robots.toml_springs import SpringTable
+from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
+from steelyard.model.payload import Payload
+from steelyard.model.robot import Robot
+from steelyard.regression.problem import REST_SHARE
+from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
+from steelyard.simulation.closed_loop import Loop
+from steelyard.simulation.controllers import CONTROLLERS
+from steelyard.simulation.references import SOURCES
+
+ROLES = ("identify", "validate")
+AUTO, NONE = "auto", "none"
+
+Numbers = float | list[float] | dict[str, float]
+Texts = str | list[str] | dict[str, str]
+Vector = tuple[float, float, float]
+
+
+class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[channels] time: the clock's column and unit (s, ms, us, ns)."""
+
+    column: str
+    unit: str = "s"
+
+
+class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[channels] q, v, effort, reference or reference_v; see `steelyard.channels.Signal`."""
+
+    columns: list[str] | dict[str, str]
+    unit: Texts
+    side: str = "joint"
+    sign: Numbers = 1.0
+    ratio: Numbers | None = None
+    gain: Numbers | str | None = None
+    offset: Numbers = 0.0
+
+    def signal(self) -> Signal:
+        if isinstance(self.gain, str) and self.gain != UNKNOWN:
+            raise ProjectError(f"gain must be numbers or the word \"{UNKNOWN}\", not '{self.gain}'.")
+        gain = cast("Numbers | Literal['unknown'] | None", self.gain)
+        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset)
+
+
+class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[channels]: what the log's columns are."""
+
+    time: TimeSpec
+    q: SignalSpec
+    effort: SignalSpec
+    v: SignalSpec | None = None
+    reference: SignalSpec | None = None
+    reference_v: SignalSpec | None = None
+
+    def channel_map(self) -> ChannelMap:
+        optional = (self.v, self.reference, self.reference_v)
+        return ChannelMap(
+            self.time.column,
+            self.q.signal(),
+            self.effort.signal(),
+            self.time.unit,
+            *(None if spec is None else spec.signal() for spec in optional),
+        )
+
+
+class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[prepare]: clock, filters, derivatives, delays, decimation and the rest mask.
+
+    "auto" is settled before the fit and written as a number into the result; "none" leaves the step out.
+    """
+
+    cutoff_hz: float | str = AUTO
+    rate_hz: float | None = None
+    gap_s: float | None = None
+    missing: str = "error"
+    derivatives: str = AUTO
+    lowpass_hz: float | str = AUTO
+    decimate: int | None = None
+    delay: Numbers | str = AUTO
+    rest: Numbers | None = None
+    rest_share: float = REST_SHARE
+
+
+class ExperimentSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[experiment]: what drives the runs when they are simulated, "commanded" or "measured" motion."""
+
+    reference: str = "commanded"
+
+
+class ControllerSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[controller]: a kind with its gains, or with the bandwidths to tune it for; see `steelyard.controllers`."""
+
+    kind: str
+    kp: Numbers | None = None
+    ki: Numbers | None = None
+    kd: Numbers | None = None
+    kv: Numbers | None = None
+    bandwidth_hz: Numbers | None = None
+    position_hz: Numbers | None = None
+    velocity_hz: Numbers | None = None
+    damping: float | None = None
+    integral: bool | None = None
+    velocity_feedforward: float | None = None
+
+    def table(self) -> dict[str, Any]:
+        """What was stated, for `controller_from`."""
+        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+class LoopSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[loop]: what lies between controller and joints; see `steelyard.simulate.Loop`."""
+
+    side: str = "joint"
+    encoder_ratio: Numbers | None = None
+    encoder_offset: Numbers | None = None
+    encoder_step: Numbers | None = None
+    torque_ratio: Numbers | None = None
+    torque_limit: Numbers | None = None
+    delay_s: float | None = None
+    velocity: str | None = None
+    velocity_filter_hz: float | None = None
+
+    def loop(self, robot: Robot) -> Loop:
+        stated = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        for key, value in stated.items():
+            if isinstance(value, dict):
+                stated[key] = per_joint(f"loop.{key}", value, robot)
+        try:
+            return Loop(**stated)
+        except SimulationError as error:
+            raise ProjectError(f"[loop]: {error}") from None
+
+
+class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[[run]]: one log, its role and load case, and the part of it to use."""
+
+    log: str
+    role: str = "identify"
+    load: str = "none"
+    name: str | None = None
+    rows: tuple[int, int] | None = None
+    seconds: tuple[float, float] | None = None
+    delimiter: str | None = None
+    topic: str | None = None
+    episode: int | None = None
+    salvage: bool = False
+
+
+class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[[payload]]: a body on a link in the runs whose `load` is its name; see `steelyard.payload.Payload`.
+
+    `mass`, `com` and `inertia_com` say the same as `known` in friendlier words, about the payload's own frame.
+    """
+
+    name: str
+    link: str = ""
+    xyz: Vector = (0.0, 0.0, 0.0)
+    rpy: Vector = (0.0, 0.0, 0.0)
+    known: dict[str, float] = {}
+    std: dict[str, float] = {}
+    mass: float | None = None
+    com: Vector | None = None
+    inertia_com: tuple[float, float, float, float, float, float] | None = None
+
+    def payload(self) -> Payload:
+        if not np.all(np.isfinite([*self.xyz, *self.rpy])):
+            raise ProjectError(f"Payload '{self.name}': xyz [m] and rpy [rad] must be finite.")
+        return Payload(self.name, self.link, pose_from_rpy(self.xyz, self.rpy), self._known(), self.std)
+
+    def _known(self) -> dict[str, float]:
+        body = {"mass": self.mass, "com": self.com, "inertia_com": self.inertia_com}
+        given = [key for key, value in body.items() if value is not None]
+        if not given:
+            return self.known
+        if self.known:
+            raise ProjectError(
+                f"Payload '{self.name}' is told twice: keep either 'known' or {', '.join(map(repr, given))}."
+            )
+        if given != list(body)[: len(given)]:
+            raise ProjectError(
+                f"Payload '{self.name}': {given[-1]} says nothing alone: give mass, mass and com, or mass, com and "
+                "inertia_com."
+            )
+        inertia = inertia_matrix(np.array(self.inertia_com or (0.0,) * 6))
+        vector = inertial_vector(self.mass or 0.0, np.array(self.com or (0.0,) * 3), inertia).tolist()
+        return dict(list(zip(INERTIAL, vector, strict=True))[{1: 9, 2: 6, 3: 0}[len(given)] :])
+
+
+class TermSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """A term with options, or on some joints only: { name = "dahl", options = { length = 0.005 }, joints = ["a1"] }."""
+
+    name: str
+    options: dict[str, Any] = {}
+    joints: list[str] | None = None
+
+
+class EstimatorSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """[estimator]: its name and its options by name; `estimator = "wls"` is the short form."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole file."""
+
+    robot: str
+    channels: ChannelsSpec
+    run: list[RunSpec]
+    terms: str | list[str | TermSpec] = "default"
+    select: bool = False
+    ripple_cycles: Numbers | None = None
+    sign_width: float = 0.0
+    gravity: list[float] | None = None
+    estimator: str | EstimatorSpec | None = None
+    payload: list[PayloadSpec] = []
+    spring: list[SpringTable] = []
+    prepare: PrepareSpec = msgspec.field(default_factory=PrepareSpec)
+    experiment: ExperimentSpec | None = None
+    controller: ControllerSpec | None = None
+    loop: LoopSpec | None = None
+
+
+def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
+    """The spec in a project file's tables: unknown keys, wrong types and missing ones are errors that say where."""
+    try:
+        spec = msgspec.convert(data, ProjectSpec)
+    except msgspec.ValidationError as error:
+        raise ProjectError(f"'{file}': {_explained(str(error))}") from None
+    _check(spec, file)
+    return spec
+
+
+def _check(spec: ProjectSpec, file: Path) -> None:
+    for run in spec.run:
+        if run.role not in ROLES:
+            raise ProjectError(f"'{file}': " + choices("role", run.role, ROLES))
+        if run.rows is not None and run.seconds is not None:
+            raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
+    if not any(run.role == "identify" for run in spec.run):
+        raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
+    if not 0.0 <= spec.sign_width < float("inf"):
+        raise ProjectError(f"'{file}': sign_width must be zero or positive [rad/s | m/s], not {spec.sign_width}.")
+    cycles = spec.ripple_cycles
+    listed = cycles.values() if isinstance(cycles, dict) else cycles if isinstance(cycles, list) else [cycles]
+    if cycles is not None and not all(x is not None and 0.0 < x < float("inf") for x in listed):
+        raise ProjectError(f"'{file}': ripple_cycles must be positive [per joint turn], not {cycles}.")
+    name = spec.estimator.name if isinstance(spec.estimator, EstimatorSpec) else spec.estimator
+    if name is not None and name not in ESTIMATORS:
+        raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))
+    _check_payloads(spec, file)
+    _check_experiment(spec, file)
+
+
+def _check_experiment(spec: ProjectSpec, file: Path) -> None:
+    if spec.controller is None:
+        for name in ("experiment", "loop"):
+            if getattr(spec, name) is not None:
+                raise ProjectError(f"'{file}': [{name}] says how runs are simulated, under a [controller]: add one.")
+    elif spec.controller.kind not in CONTROLLERS:
+        raise ProjectError(f"'{file}': " + choices("kind of [controller]", spec.controller.kind, CONTROLLERS))
+    if spec.experiment is not None and spec.experiment.reference not in SOURCES:
+        raise ProjectError(f"'{file}': " + choices("experiment.reference", spec.experiment.reference, SOURCES))
+
+
+def per_joint(key: str, value: Numbers, robot: Robot) -> list[float]:
+    """One number a joint from a scalar, a list in joint order or a table by joint name; `key` stands in messages."""
+    if isinstance(value, dict):
+        for joint in value:
+            robot.joint_index(joint)
+        missing = [joint for joint in robot.axis_names if joint not in value]
+        if missing:
+            raise ProjectError(f"{key} gives no value for {', '.join(missing)}.")
+        return [value[joint] for joint in robot.axis_names]
+    if isinstance(value, list):
+        return list(value)
+    return [float(value)] * robot.dof
+
+
+def _check_payloads(spec: ProjectSpec, file: Path) -> None:
+    names = [payload.name for payload in spec.payload]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ProjectError(f"'{file}': two payloads are called {', '.join(twice)}; a name is a load case of its own.")
+    loads = list(dict.fromkeys(run.load for run in spec.run))
+    for name in names:
+        if name not in loads:
+            raise ProjectError(
+                f"'{file}': no run carries the payload '{name}'; set load = \"{name}\" on the runs that do. "
+                f"Loads of the runs: {', '.join(loads)}."
+            )
+
+
+_PLACES: dict[str, type[msgspec.Struct]] = {
+    "": ProjectSpec,
+    "prepare": PrepareSpec,
+    "channels": ChannelsSpec,
+    "channels.time": TimeSpec,
+    "channels.q": SignalSpec,
+    "channels.v": SignalSpec,
+    "channels.effort": SignalSpec,
+    "channels.reference": SignalSpec,
+    "channels.reference_v": SignalSpec,
+    "run": RunSpec,
+    "payload": PayloadSpec,
+    "spring": SpringTable,
+    "terms": TermSpec,
+    "estimator": EstimatorSpec,
+    "experiment": ExperimentSpec,
+    "controller": ControllerSpec,
+    "loop": LoopSpec,
+}
+
+
+def _explained(message: str) -> str:
+    """msgspec's message with the place in the project file's own words and the valid keys."""
+    text, _, path = message.partition(" - at ")
+    place = re.sub(r"\[[^\]]*\]", "", path.strip("`").removeprefix("$").removeprefix("."))
+    where = f"in [{place}]" if place else "at the top level"
+    unknown = re.search(r"unknown field `([^`]*)`", text)
+    struct = _PLACES.get(place)
+    if unknown and struct is not None:
+        return choices(f"key {where}", unknown.group(1), get_type_hints(struct))
+    return f"{text} ({where})."

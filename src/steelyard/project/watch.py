@@ -1,0 +1,346 @@
+"""Follow: a project and a log that grows, to a running identification."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import DataError, EstimationError, ProjectError
+from steelyard.estimators.rls import RLS
+from steelyard.findings import Finding
+from steelyard.formats.logs.csv_growing import GrowingLog
+from steelyard.identification.load import with_load
+from steelyard.identification.result import Identification
+from steelyard.model.model import Model
+from steelyard.online.history import Course
+from steelyard.online.online import Change, Online, Phase, Watch
+from steelyard.project.automatic import settled
+from steelyard.project.project import AUTO, NONE, Project, RunSpec
+from steelyard.project.result_file import REPORT, RESULT, document, text, whole_folder
+from steelyard.project.spec import per_joint
+from steelyard.regression.decimation import Decimator
+from steelyard.regression.forgetting import Rule
+from steelyard.regression.problem import REST_SPEED
+from steelyard.report.convergence import render_course
+from steelyard.report.page import render
+from steelyard.signals.channels import UNKNOWN, resolve
+from steelyard.signals.prepare import Preparation
+from steelyard.signals.recording import Chunk, Progress
+
+CONVERGENCE = "convergence.html"
+FOLLOWED_FILES = (RESULT, REPORT, CONVERGENCE)
+# Rows that tell the usual step of a clock.
+_CLOCK_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is followed and how: the project with numbers in the place of "auto" and the log as its only run, the model,
+    the rest mask [rad/s | m/s], the log's rate where it is known beforehand [Hz], the project's own `rls` or one that
+    forgets nothing, and what was decided."""
+
+    project: Project
+    log: Path
+    model: Model
+    rest: tuple[float, ...]
+    rate: float | None
+    estimator: RLS
+    findings: tuple[Finding, ...]
+
+    @property
+    def preparation(self) -> Preparation:
+        return self.project.preparation()
+
+    @property
+    def delay(self) -> list[float]:
+        asked = self.project.spec.prepare.delay
+        return [] if isinstance(asked, str) else per_joint("prepare.delay", asked, self.model.robot)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the log that are read."""
+        return resolve(self.project.spec.channels.channel_map(), self.model.robot).columns
+
+    def row_rate(self, rate: float) -> float:
+        """Decimated rows a second [Hz]."""
+        late = max(map(abs, self.delay), default=0.0)
+        spec = self.project.spec.prepare
+        return rate / Decimator.design(rate, self.project.lowpass_hz(), spec.decimate, late).factor
+
+    def open(self) -> GrowingLog:
+        return GrowingLog(self.log, self.columns, self.project.spec.run[0].delimiter)
+
+
+def plan(project: Project, log: Path | None = None, finished: bool = False, progress: Progress | None = None) -> Plan:
+    """How a log is followed (by default that of the first run to identify).
+
+    What the project leaves to the data is settled from its other runs to identify, or from the log itself if that is
+    `finished`. Without either, cut-offs must be numbers; derivatives are differences and no delay is corrected.
+    """
+    spec = project.spec
+    if spec.payload:
+        named = ", ".join(f"'{one.name}'" for one in spec.payload)
+        raise ProjectError(
+            f"'{project.path}' declares payloads ({named}): a running log has one load case, and what is picked up is "
+            "found. Leave out [[payload]] and the runs that carry one, or use `steelyard identify`."
+        )
+    if spec.channels.effort.gain == UNKNOWN:
+        raise ProjectError(
+            f"'{project.path}': drive gains cannot be found from a running log. Identify them first, with "
+            "`steelyard identify`, and state them as 'gain' under [channels.effort]."
+        )
+    stated = project.estimator()
+    run, log = _run(project, log)
+    others = [one for one in spec.run if one.role == "identify" and not _same(project.path.parent / one.log, log)]
+    known = others or ([run] if finished else [])
+    changed = msgspec.structs.replace(spec, estimator="rls", run=known or [run])
+    asked = replace(project, spec=changed)
+    model, rate, findings = asked.model(), spec.prepare.rate_hz, ()
+    fraction = isinstance(spec.prepare.rest, int | float)
+    open_ends = (*_open_ends(spec.prepare), *(["select"] if spec.select else []), *(["rest"] if fraction else []))
+    if known and (open_ends or not model.knows_load):
+        made = settled(asked, progress)
+        problem = with_load(made.project.problem(made.project.model(), made.runs), progress)
+        asked, model, findings = made.project, problem.model, made.findings
+        # a joint that never moved in those runs has no top speed to take a fraction of
+        rest = tuple(x if x > 0.0 else REST_SPEED for x in problem.rest_speeds.tolist())
+        rate = rate or (None if others else made.runs[0].rate)
+    else:
+        asked, findings = _unsettled(asked, open_ends)
+        speeds = REST_SPEED if spec.prepare.rest is None else spec.prepare.rest
+        rest = tuple(per_joint("prepare.rest", speeds, model.robot))
+    asked = replace(asked, spec=msgspec.structs.replace(asked.spec, run=[run]))
+    return Plan(asked, log, model, rest, rate, stated if isinstance(stated, RLS) else RLS(), findings)
+
+
+def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
+    """The run that is followed, its log as seen from the project file, and where that is."""
+    folder = project.path.parent
+    if log is None:
+        first = next(one for one in project.spec.run if one.role == "identify")
+        if first.rows is not None or first.seconds is not None:
+            raise ProjectError(
+                f"'{project.path}' uses only a part of '{first.log}' (rows or seconds), and a log is followed as a "
+                f"whole: name it with --follow {first.log} to do so."
+            )
+        return first, folder / first.log
+    for one in project.spec.run:
+        if _same(folder / one.log, log):
+            return msgspec.structs.replace(one, role="identify", rows=None, seconds=None), log
+    # a delimiter the project had to state is that of its logger, and so of this log
+    stated = {one.delimiter for one in project.spec.run}
+    try:
+        path = os.path.relpath(log.resolve(), folder.resolve())
+    except ValueError:  # another drive
+        path = str(log.resolve())
+    return RunSpec(path, delimiter=stated.pop() if len(stated) == 1 else None), log
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
+def _open_ends(prepare: Any) -> tuple[str, ...]:
+    keys = ("cutoff_hz", "lowpass_hz", "derivatives", "delay")
+    return tuple(key for key in keys if getattr(prepare, key) == AUTO)
+
+
+def _unsettled(project: Project, open_ends: tuple[str, ...]) -> tuple[Project, tuple[Finding, ...]]:
+    """The project without any finished run to settle it: what needs none is decided, the rest refused."""
+    needed = [key for key in open_ends if key not in ("derivatives", "delay")]
+    if needed:
+        raise ProjectError(
+            f"'{project.path}' leaves {', '.join(needed)} to be found from complete logs, and has none beside the one "
+            "that is followed. Give numbers (rest as a list of speeds), add an earlier log as a [[run]], or, if the "
+            "followed log is complete, add --until-idle 0."
+        )
+    findings, changes = [], {}
+    if "derivatives" in open_ends:
+        changes["derivatives"] = "differences"
+        said = "Derivatives by differences: a running log does not choose."
+        findings.append(Finding("derivatives", "info", said, fix="set derivatives to override"))
+    if "delay" in open_ends:
+        changes["delay"] = NONE
+        said = "delays were not looked for: a running log does not tell them beforehand"
+        findings.append(Finding("delays", "info", said, fix="set delay to override"))
+    prepare = msgspec.structs.replace(project.spec.prepare, **changes)
+    return replace(project, spec=msgspec.structs.replace(project.spec, prepare=prepare)), tuple(findings)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How rows are remembered and changes looked for: `forgetting` and `memory_s` [s of the log], both None as the
+    project's own `rls` says, else none; `watch` None does not look."""
+
+    forgetting: Rule | None = None
+    memory_s: float | None = None
+    watch: Watch | None = Watch()
+    refresh_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.memory_s is not None and not 0.0 < self.memory_s < np.inf:
+            raise EstimationError(f"--memory must be a positive number of seconds, not {self.memory_s:g}.")
+        if not 0.0 < self.refresh_s < np.inf:
+            raise EstimationError(f"--refresh must be a positive number of seconds, not {self.refresh_s:g}.")
+        if self.forgetting == "none" and self.memory_s is not None:
+            raise EstimationError("--memory is how long rows are remembered, and --forgetting none keeps all of them.")
+
+    def estimator(self, stated: RLS, row_rate: float) -> RLS:
+        """With these options in the place of the stated ones, for `row_rate` decimated rows a second [Hz]."""
+        if self.forgetting is None and self.memory_s is None:
+            return stated
+        rule = self.forgetting or (stated.forgetting if stated.forgetting != "none" else "exponential")
+        memory = stated.memory if self.memory_s is None else self.memory_s * row_rate
+        if rule == "none":
+            return RLS()
+        if memory is None:
+            raise EstimationError(f"--forgetting {rule} needs to know after how long: add --memory SECONDS.")
+        return RLS(rule, memory)
+
+
+class Refresh(NamedTuple):
+    """The state after a fresh identification: time of the last sample read [s of the log], how many were read, phase,
+    the identification, and what changed if anything did."""
+
+    t: float
+    samples: int
+    phase: Phase
+    result: Identification
+    change: Change | None
+
+
+class Follower:
+    """A log followed: `poll` reads what is new and gives the refreshes it leads to, `end` the last of them."""
+
+    def __init__(self, plan: Plan, log: GrowingLog, options: Options) -> None:
+        self.plan, self.log, self.options = plan, log, options
+        self.course = Course()
+        self.online: Online | None = None
+        self.last: Refresh | None = None
+        self._t = np.nan
+        self._waiting: list[Chunk] = []
+        options.estimator(plan.estimator, 1.0)  # refused before the first row comes
+
+    def poll(self) -> Iterator[Refresh]:
+        """Refreshes due to one block of new rows."""
+        yield from self._take(self.log.read())
+
+    def end(self) -> Refresh:
+        """Nothing more will come: the rows that wait, and the estimate from all of them."""
+        for _ in self._take(self.log.end(), ended=True):
+            pass
+        if self.online is None:
+            raise DataError(
+                f"'{self.plan.log}' ended after {self.log.rows} rows, before its clock could be read. Log some motion."
+            )
+        self.online.close()
+        # after a change the robot stays as it was before it
+        changed = self.online.change is not None and self.online.latest is not None
+        result = self.online.latest if changed else self.online.estimate()
+        assert result is not None
+        return self._noted(result)
+
+    def result(self) -> Identification:
+        """The last identification with the log it came from."""
+        assert self.last is not None
+        found = self.last.result
+        (run,) = found.runs
+        run = replace(run, source=str(self.plan.log), sha256=self.log.sha256)
+        return replace(found, runs=(run,)).with_findings(self.plan.findings)
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write result.json, report.html and convergence.html, all or none; the result's document."""
+        result, project = self.result(), self._used_project()
+        used = {"name": result.estimator, "options": result.estimator_options}
+        data = document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
+            "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
+            "rest_speeds": list(self.plan.rest),
+            "robot_sha256": self.plan.model.robot.sha256,
+            "selection": None,
+        }
+        change = None if self.last is None else self.last.change
+        files = {
+            RESULT: text(data),
+            REPORT: render(result, (), project.name),
+            CONVERGENCE: render_course(result, self.course.curves(result), project.name, change),
+        }
+        with whole_folder(folder, FOLLOWED_FILES) as fresh:
+            for name, content in files.items():
+                (fresh / name).write_text(content, "utf-8")
+        return data
+
+    def _used_project(self) -> Project:
+        """The project with the part of the log that the parameters come from: up to a change, if there was one."""
+        project = self.plan.project
+        if self.online is None or self.online.change is None:
+            return project
+        (run,) = project.spec.run
+        run = msgspec.structs.replace(run, seconds=(self.online.start, self.online.change.t))
+        return replace(project, spec=msgspec.structs.replace(project.spec, run=[run]))
+
+    def _take(self, chunk: Chunk, ended: bool = False) -> Iterator[Refresh]:
+        time = self.plan.columns[0]
+        if chunk[time].size:
+            self._waiting.append(chunk)
+        rows = sum(part[time].size for part in self._waiting)
+        if not rows or (self.online is None and rows < _CLOCK_ROWS and not ended):
+            return
+        whole = {name: np.concatenate([part[name] for part in self._waiting]) for name in self.plan.columns}
+        self._waiting = []
+        channels = resolve(self.plan.project.spec.channels.channel_map(), self.plan.model.robot)
+        t = channels.time_factor * whole[time]
+        if self.online is None:
+            self.online = self._online(self.plan.rate or _usual_rate(t, str(self.plan.log)))
+        # at most one identification falls due in a slice
+        size, first_row = max(1, round(0.5 * self.options.refresh_s * self.online.rate)), self.log.rows - rows
+        for first in range(0, rows, size):
+            part = slice(first, first + size)
+            try:
+                result = self.online.update({name: x[part] for name, x in whole.items()})
+            except DataError as error:
+                where = f"data rows {first_row + first + 1} to {first_row + min(first + size, rows)}"
+                raise DataError(f"'{self.plan.log}', {where}: {error}") from None
+            self._t = float(t[part][-1])
+            if result is not None and (self.last is None or result is not self.last.result):
+                yield self._noted(result)
+
+    def _noted(self, result: Identification) -> Refresh:
+        assert self.online is not None
+        self.last = Refresh(self._t, self.online.seen, self.online.phase, result, self.online.change)
+        self.course.add(self._t, result, self.online.change)
+        return self.last
+
+    def _online(self, rate: float) -> Online:
+        plan, prepare = self.plan, self.plan.project.spec.prepare
+        return Online(
+            plan.model,
+            replace(plan.preparation, rate_hz=rate),
+            lowpass_hz=plan.project.lowpass_hz(),
+            decimate=prepare.decimate,
+            rest=plan.rest,
+            rest_share=prepare.rest_share,
+            delay=plan.delay,
+            channels=plan.project.spec.channels.channel_map(),
+            estimator=self.options.estimator(plan.estimator, plan.row_rate(rate)),
+            watch=self.options.watch,
+            refresh_s=self.options.refresh_s,
+            resample=True,
+            name=plan.project.spec.run[0].name or plan.log.name,
+        )
+
+
+def _usual_rate(t: Array, log: str) -> float:
+    """Rate [Hz] of a clock from its first rows: the mean of the steps that are no gaps."""
+    steps = np.diff(t)
+    steps = steps[np.isfinite(steps) & (steps > 0.0)]
+    if not len(steps):
+        raise DataError(f"The clock of '{log}' does not advance in its first {len(t)} rows. Check its column.")
+    usual = np.median(steps)
+    return float(1.0 / np.mean(steps[np.abs(steps - usual) <= 0.5 * usual]))

@@ -1,0 +1,128 @@
+"""Columns by their names alone: the clock, and of every quantity the group that is most likely meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steelyard.errors import DataError
+from steelyard.model.robot import Robot
+from steelyard.signals.guess.evidence import Clock, Head, clock
+from steelyard.signals.guess.names import ColumnName, Group, Kind
+from steelyard.signals.recording import Recording
+
+POSITIONS: tuple[Kind, ...] = ("position",)
+VELOCITIES: tuple[Kind, ...] = ("velocity",)
+EFFORTS: tuple[Kind, ...] = ("torque", "current")
+# Why references are not taken for measured motion.
+COMMANDED = "commanded or computed, not measured"
+_KNOWN: dict[Kind, str] = {"position": "q, pos, angle", "torque": "tau, torque, effort, moment, i, current"}
+
+
+def shared_columns(recordings: Sequence[Recording]) -> tuple[str, ...]:
+    """Columns that every log has, in the order of the first."""
+    first = recordings[0]
+    for other in recordings[1:]:
+        alone = [column for column in first.columns if column not in other.columns]
+        if 2 * len(alone) > len(first.columns):
+            raise DataError(
+                f"'{first.name}' and '{other.name}' have different headers: only the first has {some(alone)}; the "
+                f"other has {some(other.columns)}. Logs of one project share their columns: start a project for each."
+            )
+    return tuple(column for column in first.columns if all(column in other.columns for other in recordings))
+
+
+def chosen_clock(names: Sequence[ColumnName], heads: Sequence[Head]) -> tuple[ColumnName, list[Clock]]:
+    """The column that steps forward in every log; a message's stamp wins over that of its arrival."""
+    reasons = []
+    for name in sorted(names, key=lambda name: ("receive" in name.words, len(name.words))):
+        if not all(name.column in head.values for head in heads):
+            reasons.append(f"'{name.column}' holds text")
+            continue
+        steps = [clock(head, name.column) for head in heads]
+        sound = [one for one in steps if one is not None and not one.backward and one.forward > 0.2]
+        if len(sound) == len(heads):
+            return name, sound
+        reasons.append(f"'{name.column}' " + ("stands still" if None in steps else "steps back or repeats itself"))
+    seen = f" ({'; '.join(reasons)})" if reasons else ""
+    raise DataError(f"No column is a clock{seen}. Log the time of every row, as 't_s', 't_ms' or 'time'.")
+
+
+def ranked(found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:
+    """Groups of these kinds, the most likely first."""
+    return sorted((one for one in found if one.meaning.kind in kinds), key=_rank)
+
+
+def rivals(chosen: Group, found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:
+    """Groups that no rule sets behind the chosen one."""
+    return [one for one in ranked(found, kinds) if one is not chosen and _rank(one)[:-1] == _rank(chosen)[:-1]]
+
+
+def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, int]:
+    """Measured before commanded, ready before what needs a gain or a ratio, joint side first, raw before filtered."""
+    said = group.meaning
+    return (
+        said.commanded,
+        bool(blanks(group)),
+        ("joint", "link", "motor").index(said.place),
+        said.processed,
+        said.bare,
+        not said.measured,
+        said.kind == "current",
+        len(group.words),
+    )
+
+
+def blanks(group: Group) -> tuple[str, ...]:
+    """What no log holds: the gain of a current or a count, the ratio of a gear."""
+    said = group.meaning
+    if said.kind == "current" or "raw" in group.units:
+        return ("gain",)
+    return ("ratio",) if said.place == "motor" else ()
+
+
+def chosen_group(
+    label: str, kinds: Sequence[Kind], usable: Sequence[Group], found: Sequence[Group], robot: Robot
+) -> Group:
+    """The first of the measured groups that fit the joints, or an error that says what there is instead."""
+    best = ranked(usable, kinds)
+    if best and not best[0].meaning.commanded:
+        return best[0]
+    joints = f"the {robot.dof} joints of '{robot.name}' ({', '.join(robot.axis_names)})"
+    partial = [one for one in found if one.meaning.kind in kinds and not one.is_complete]
+    if partial:
+        near = max(partial, key=lambda one: (not one.meaning.commanded, len(one.columns)))
+        gap = f"nothing for {', '.join(near.missing)}" if near.missing else f"no joint for {', '.join(near.surplus)}"
+        raise DataError(
+            f"{len(near.columns) + len(near.surplus)} columns hold {label} ({near.label}), but {joints} want one each: "
+            f"{gap}. Name the robot that was logged, or call the columns after its joints."
+        )
+    if best:
+        raise DataError(
+            f"All {label} in the log are commanded or computed, none are measured: {best[0].label}. Log the measured "
+            f"{label} of {joints}; or, if these are meant, write the project file by hand."
+        )
+    unreadable = [one for one in found if one.meaning.kind in kinds]
+    if unreadable:
+        raise DataError(f"The columns {unreadable[0].label} hold no numbers. Mend the log and retry.")
+    raise DataError(f"No columns hold {label} for {joints}. They are known by words such as {_KNOWN[kinds[0]]}.")
+
+
+def reason(group: Group) -> str:
+    """Why a group is not the first choice."""
+    said = group.meaning
+    if group.missing:
+        return f"nothing for {', '.join(group.missing)}"
+    if group.surplus:
+        return "more columns than joints"
+    if said.commanded:
+        return COMMANDED
+    if said.place == "motor":
+        return "motor side"
+    if said.place == "link":
+        return "a second encoder"
+    return "filtered" if said.processed else "in amperes" if said.kind == "current" else "could be meant as well"
+
+
+def some(columns: Sequence[str]) -> str:
+    """Columns for a message."""
+    return ", ".join(columns[:40]) + (", …" if len(columns) > 40 else "")

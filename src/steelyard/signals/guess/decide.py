@@ -1,0 +1,326 @@
+"""guess_channels: which columns of a log are the clock, positions, velocities and efforts of a robot, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard._arrays import Array
+from steelyard.errors import DataError
+from steelyard.findings import Finding
+from steelyard.model.robot import Robot
+from steelyard.signals.channels import EFFORT_UNITS, GAIN_PER, POSITION_UNITS, TIME_UNITS, UNKNOWN, resolve
+from steelyard.signals.guess.choose import (
+    EFFORTS,
+    POSITIONS,
+    VELOCITIES,
+    blanks,
+    chosen_clock,
+    chosen_group,
+    ranked,
+    reason,
+    rivals,
+    shared_columns,
+    some,
+)
+from steelyard.signals.guess.evidence import Clock, Head, derivative, friction, motion, span
+from steelyard.signals.guess.guess import Guess, GuessedClock, GuessedSignal, Other
+from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, groups, scalar_names
+from steelyard.signals.guess.units import (
+    Doubt,
+    Matched,
+    Told,
+    beyond,
+    factors,
+    is_lively,
+    listed,
+    match,
+    other_angle,
+    position_units,
+    time_unit,
+)
+from steelyard.signals.recording import Recording
+
+# Rows looked at over all logs, and the least of each.
+_HEAD_ROWS = 65536
+_LEAST_ROWS = 4096
+# Friction this many times its uncertainty tells which way an effort counts.
+_SURE = 5.0
+# Efforts that far above or below the file's limits have another unit or side.
+_FAR_ABOVE = 2.0
+_FAR_BELOW = 0.01
+_NO_DERIVATIVE = "do not integrate to the positions (another unit, sign, order or quantity)"
+
+
+def guess_channels(recordings: Sequence[Recording], robot: Robot, headers: Sequence[LoggerHeader] = ()) -> Guess:
+    """The channel map of logs that share one, from the names of their columns and a look at their first rows.
+
+    Raises `DataError` where a quantity has no columns, or columns that do not fit the robot's joints.
+    """
+    columns = shared_columns(recordings)
+    header = next((one for one in headers if one.wrote(columns)), None)
+    found = [one for one in groups(columns, robot, header) if one.meaning.kind != "acceleration"]
+    clocks = scalar_names(columns, header)
+    whole = [one for one in found if one.is_complete]
+    heads = _heads(recordings, [name.column for name in clocks] + [column for one in whole for column in one.columns])
+    usable = [one for one in whole if all(_holds_numbers(head, column) for head in heads for column in one.columns)]
+    try:
+        time, steps = chosen_clock(clocks, heads)
+        q = chosen_group("positions", POSITIONS, usable, found, robot)
+        effort = chosen_group("efforts", EFFORTS, usable, found, robot)
+    except DataError as error:
+        names = ", ".join(f"'{one.name}'" for one in recordings)
+        raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}.") from None
+    guess = _Decision(robot, heads, found, usable, header, time, steps, clocks, q, effort).guess()
+    # a unit that does not fit a joint's kind is refused here, as it would be later
+    resolve(guess.channel_map(ratio=[1.0] * robot.dof, gain=[1.0] * robot.dof), robot)
+    return guess
+
+
+def _heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[Head]:
+    rows = max(_LEAST_ROWS, _HEAD_ROWS // len(recordings))
+    return [Head(recording.name, _first_rows(recording, columns, rows)) for recording in recordings]
+
+
+def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict[str, Array]:
+    """The first rows of the columns; one that holds text is left out rather than spoiling the others."""
+    if not columns:
+        return {}
+    try:
+        return dict(next(recording.chunks(columns, rows), {}))
+    except DataError as error:
+        read: dict[str, Array] = {}
+        for column in columns:
+            try:
+                read.update(next(recording.chunks([column], rows), {}))
+            except DataError:
+                continue
+        if not read:
+            raise error from None
+        return read
+
+
+def _holds_numbers(head: Head, column: str) -> bool:
+    return column in head.values and bool(np.isfinite(head.values[column]).any())
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """The columns chosen by name, from which values settle units, sides and signs."""
+
+    robot: Robot
+    heads: Sequence[Head]
+    found: Sequence[Group]
+    usable: Sequence[Group]
+    header: LoggerHeader | None
+    time: ColumnName
+    steps: Sequence[Clock]
+    clocks: Sequence[ColumnName]
+    q: Group
+    effort: Group
+
+    def guess(self) -> Guess:
+        low, high = span(self.heads, self.q.columns)
+        by_range = position_units(self.robot, self.q.units, self._source(self.q.words[0]), high - low)
+        q, q_checks = self._positions(by_range, low, high)
+        v, matched, left_out = self._velocities(q)
+        if not all(self.q.units) and (v is None or all(self._stated(v))):
+            # velocities of a stated unit settle that of the positions
+            units = by_range.units if v is not None else other_angle(by_range.units)
+            settled = Told(units, f"velocities integrate to them in {listed(units)}")
+            again, checks = self._positions(settled, low, high)
+            found, its_match, _ = self._velocities(again)
+            if found is not None and all(self._stated(found)):
+                q, q_checks, v, matched, left_out = again, checks, found, its_match, ""
+        told = self._time(q, matched, not q_checks)
+        follows = v is not None and bool(q_checks) and not all(self._stated(v))
+        v_doubt = Doubt("its unit follows from that of the positions, which is in doubt", "the unit that fits theirs")
+        effort, effort_checks = self._efforts(q)
+        others = tuple(Other((name.column,), "another clock") for name in self.clocks if name is not self.time)
+        unit = told.units[0]
+        rate = 1.0 / (TIME_UNITS[unit] * float(np.median([one.step for one in self.steps])))
+        return Guess(
+            GuessedClock(self.time.column, unit, rate, (told.why,), others),
+            q,
+            effort,
+            v,
+            left_out,
+            self.header.name if self.header else None,
+            (
+                *_unsure("time.unit", told.doubt),
+                *q_checks,
+                *_unsure("v.unit", v_doubt if follows else None),
+                *effort_checks,
+            ),
+        )
+
+    def _time(self, q: GuessedSignal, matched: Matched | None, is_sure: bool) -> Told:
+        """The clock's unit, also from how fast the joints would be."""
+        moved = [one for head in self.heads if (one := motion(head, self.time.column, q.columns)) is not None]
+        top = np.max([np.abs(one.v).max(axis=1) for one in moved], axis=0) if moved else np.zeros(self.robot.dof)
+        speed = top * factors(q.units, POSITION_UNITS)
+        said = self.time.meaning.unit
+        return time_unit(said, self._source(self.time.column), self.steps, matched, speed, is_sure, self.robot)
+
+    def _positions(self, told: Told, low: Array, high: Array) -> tuple[GuessedSignal, list[Finding]]:
+        """Positions in the units told, from `low` to `high` (n,) in these."""
+        group = self.q
+        to_si = factors(told.units, POSITION_UNITS)
+        wide = beyond(self.robot, (high - low) * to_si)
+        checks = _unsure("q.unit", told.doubt)
+        why = [group.why, *_says(group), told.why]
+        side = "motor" if group.meaning.place == "motor" else "joint"
+        if side == "motor":
+            why.append("the name says motor")
+        elif not told.doubt and 3 * len(wide) >= self.robot.dof:
+            # the header is believed, so these cannot be the joints' own angles
+            side = "motor"
+            why.append("motor side: the joints would leave their ranges")
+            text = f"{', '.join(wide)} travel further than the robot file allows"
+            checks += _unsure("q.side", Doubt(text, 'side = "joint" in another unit, or another column'))
+        elif not told.doubt:
+            checks += _unsure("q.offset", self._outside(low * to_si, high * to_si, wide))
+        if group.meaning.bare:
+            text = "no word in their names says that these are positions, nor in which unit"
+            checks += _unsure("q.columns", Doubt(text, "other columns, or normalised values that want a unit first"))
+        checks += self._rivals("q", group, POSITIONS)
+        signal = GuessedSignal(
+            group.columns, told.units, tuple(why), side,
+            blanks=("ratio",) if side == "motor" else (), others=self._others(group, POSITIONS),
+        )  # fmt: skip
+        return signal, [*checks, *_fill_in("q", signal)]
+
+    def _outside(self, low: Array, high: Array, wide: Sequence[str]) -> Doubt | None:
+        """Joints whose travel fits but whose place does not: another zero, sign or column."""
+        off = []
+        for joint, least, most in zip(self.robot.axes, low, high, strict=True):
+            slack = 0.05 * (joint.limits.upper - joint.limits.lower)
+            outside = least < joint.limits.lower - slack or most > joint.limits.upper + slack
+            if joint.name in wide or (np.isfinite(slack) and outside):
+                off.append(f"{joint.name} from {least:.3g} to {most:.3g}")
+        if not off:
+            return None
+        return Doubt(f"outside the robot file's limits: {', '.join(off)}", "offset = [ … ] or sign = [ … ]")
+
+    def _velocities(self, q: GuessedSignal) -> tuple[GuessedSignal | None, Matched | None, str]:
+        """Velocities that are the derivative of the positions; others are left out, since they can be had from q."""
+        why_not = "none are logged"
+        stated = self.time.meaning.unit
+        times = [*([stated] if stated else []), *(unit for unit in TIME_UNITS if unit != stated)]
+        for group in ranked(self.usable, VELOCITIES):
+            if group.meaning.commanded or (group.meaning.place == "motor") != (self.q.meaning.place == "motor"):
+                why_not = f"{group.label}: {reason(group)}"
+                continue
+            found = derivative(self.heads, self.time.column, q.columns, group.columns)
+            matched = match(found, q.units, group.units, times)
+            if matched is None:
+                rests = found is None or not is_lively(found.travel, q.units).any()
+                what = "cannot be checked: no joint moves in the first rows"
+                why_not = f"{group.label} {what if rests else _NO_DERIVATIVE}"
+                continue
+            ratio = ("ratio",) if q.side == "motor" else ()
+            others = self._others(group, VELOCITIES)
+            why = (group.why, matched.why)
+            return GuessedSignal(group.columns, matched.units, why, q.side, (), ratio, others), matched, ""
+        return None, None, why_not
+
+    def _efforts(self, q: GuessedSignal) -> tuple[GuessedSignal, list[Finding]]:
+        group = self.effort
+        is_current = group.meaning.kind == "current"
+        usual = ["A" if is_current else "N" if joint.is_prismatic else "N.m" for joint in self.robot.axes]
+        units = tuple(said or unit for said, unit in zip(group.units, usual, strict=True))
+        why = [group.why, *_says(group)]
+        checks: list[Finding] = []
+        if all(group.units):
+            why.append(f"{self._source(group.words[0])} says {listed(units)}")
+        else:
+            why.append(f"taken for {listed(units)}")
+            instead = 'unit = "mA"' if is_current else 'unit = "A" with gain = [ … ], as some drivers log'
+            checks += _unsure("effort.unit", Doubt("the header states no unit", instead))
+        # a gain leads from the drive's current to the joint at once: there is no side to ask for
+        side = "motor" if "ratio" in blanks(group) else "joint"
+        if side == "motor":
+            why.append("the name says motor")
+        if not blanks(group):
+            checks += self._size(units)
+        signs, sign_why, sign_checks = self._signs(q)
+        signal = GuessedSignal(
+            group.columns, units, (*why, *sign_why), side, signs, blanks(group), self._others(group, EFFORTS),
+        )  # fmt: skip
+        return signal, [*checks, *sign_checks, *self._rivals("effort", group, EFFORTS), *_fill_in("effort", signal)]
+
+    def _size(self, units: Sequence[str]) -> list[Finding]:
+        """Efforts far from the file's limits were measured elsewhere or in another unit."""
+        low, high = (x * factors(units, EFFORT_UNITS) for x in span(self.heads, self.effort.columns))
+        limits = np.array([joint.limits.effort for joint in self.robot.axes])
+        known = np.isfinite(limits)
+        share = np.maximum(np.abs(low), np.abs(high))[known] / limits[known]
+        if known.any() and share.max() > _FAR_ABOVE:
+            text = f"the largest effort is {share.max():.3g} times the robot file's limit"
+            return _unsure("effort.unit", Doubt(text, 'unit = "mN.m", or unit = "raw" with gain = [ … ]'))
+        if known.all() and share.max() < _FAR_BELOW:
+            text = f"no effort reaches more than {share.max():.2g} of the robot file's limit"
+            return _unsure("effort.side", Doubt(text, 'side = "motor" with ratio = [ … ]'))
+        return []
+
+    def _signs(self, q: GuessedSignal) -> tuple[tuple[float, ...], list[str], list[Finding]]:
+        """Friction opposes motion: where it seems to push, the effort counts the other way."""
+        to_si = factors(q.units, POSITION_UNITS)
+        sure = friction(self.heads, self.time.column, q.columns, self.effort.columns, to_si)
+        names = np.array(self.robot.axis_names)
+        against, along = names[sure > _SURE].tolist(), names[sure < -_SURE].tolist()
+        why = [f"friction opposes the motion of {', '.join(against)}"] if against else []
+        if not along:
+            return (), why, []
+        why.append(f"friction would push {', '.join(along)}: sign -1")
+        signs = tuple(-1.0 if name in along else 1.0 for name in self.robot.axis_names)
+        doubt = Doubt(f"by the direction of friction, the effort of {', '.join(along)} counts backwards", "sign = 1.0")
+        return signs, why, _unsure("effort.sign", doubt)
+
+    def _stated(self, signal: GuessedSignal) -> tuple[str | None, ...]:
+        """The units its names state."""
+        return next(one.units for one in self.usable if one.columns == signal.columns)
+
+    def _source(self, key: str) -> str:
+        """Who states a unit."""
+        known = self.header is not None and key in self.header.meanings
+        return self.header.name if known and self.header is not None else "the header"
+
+    def _rivals(self, label: str, chosen: Group, kinds: Sequence[Kind]) -> list[Finding]:
+        alike = rivals(chosen, self.usable, kinds)
+        if not alike:
+            return []
+        return _unsure(f"{label}.columns", Doubt("other columns may be meant as well", alike[0].label))
+
+    def _others(self, chosen: Group, kinds: Sequence[Kind]) -> tuple[Other, ...]:
+        alike = [one for one in self.found if one.meaning.kind in kinds and one is not chosen]
+        return tuple(Other(one.columns, reason(one)) for one in alike)
+
+
+def _says(group: Group) -> list[str]:
+    return ["the name says measured"] if group.meaning.measured else []
+
+
+def _unsure(where: str, doubt: Doubt | None) -> list[Finding]:
+    if doubt is None:
+        return []
+    return [Finding("guess-unsure", "warning", doubt.text, where, f"check it; else: {doubt.instead}")]
+
+
+def _fill_in(label: str, signal: GuessedSignal) -> list[Finding]:
+    texts = {
+        "gain": f"values in {listed(signal.units)} become efforts by gains that only the maker or a test knows",
+        "ratio": f"{signal.columns[0]} and the others are on the motor side, and no log holds gear ratios",
+    }
+    per = listed([GAIN_PER.get(unit, unit) for unit in signal.units])
+    units = {
+        "gain": f'N.m (a slide: N) at the joint per {per}; or gain = "{UNKNOWN}" to identify them, with a run that '
+        "carries a payload of known mass",
+        "ratio": "motor turns per joint turn; or delete side and ratio if these are the joints' own",
+    }
+    return [
+        Finding("fill-in", "error", texts[name], f"{label}.{name}", f"write {name} = [ … ], one a joint: {units[name]}")
+        for name in signal.blanks
+    ]

@@ -1,0 +1,186 @@
+"""What the values of a log say about its columns: the clock's step, how far joints moved, whether a velocity is the
+derivative of a position, and which way friction pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array, single_threaded
+
+# Windows over which positions are differenced: long enough for quantised logs, short enough to follow the motion.
+_WINDOWS = 1500
+# A step of the clock that exceeds the usual one by this factor is a gap; no window reaches across.
+_GAP = 5.0
+# Rows slower than this share of a joint's top speed say nothing about the direction of friction.
+_SLOW = 0.05
+# Parts of the log left out in turn to see how far the friction found can be trusted.
+_PARTS = 10
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first rows of one log: the columns that could be read."""
+
+    log: str
+    values: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Steps of a time column in its own unit: the usual one, the longest, and the share of rows that step forward."""
+
+    step: float
+    longest: float
+    forward: float
+    backward: bool
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Positions by windows in the log's own units: times (W,), `q` (n, W) and `v` = Δq/Δt at the middle, and the rows
+    each window runs from and to."""
+
+    t: Array
+    q: Array
+    v: Array
+    duration: Array
+    rows: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """Δq = ratio · ∫v dt by joint: the ratio, the share of Δq explained, the largest miss and the travel [q's unit]."""
+
+    ratio: Array
+    explained: Array
+    miss: Array
+    travel: Array
+
+
+def clock(head: Head, column: str) -> Clock | None:
+    """The steps of a column as a clock; None where it holds no two numbers."""
+    t = head.values[column]
+    t = t[np.isfinite(t)]
+    steps = np.diff(t)
+    if not np.any(steps > 0):
+        return None
+    ahead = steps[steps > 0]
+    return Clock(float(np.median(ahead)), float(ahead.max()), len(ahead) / len(steps), bool(np.any(steps < 0)))
+
+
+def motion(head: Head, time: str, columns: Sequence[str]) -> Motion | None:
+    """Positions by windows of rows that are whole, new and without a gap; None where nothing is left."""
+    t, q, rows = _rows(head, time, columns)
+    if len(t) < 8:
+        return None
+    edges = np.arange(0, len(t), max(2, len(t) // _WINDOWS))
+    usual = float(np.median(np.diff(t)))
+    longest = np.maximum.reduceat(np.diff(t), edges[:-1])
+    whole = longest <= _GAP * usual
+    first, last = edges[:-1][whole], edges[1:][whole]
+    if not len(first):
+        return None
+    duration = t[last] - t[first]
+    middle = 0.5 * (q[:, first] + q[:, last])
+    spans = tuple(zip(rows[first].tolist(), rows[last].tolist(), strict=True))
+    return Motion(0.5 * (t[first] + t[last]), middle, (q[:, last] - q[:, first]) / duration, duration, spans)
+
+
+def _rows(head: Head, time: str, columns: Sequence[str]) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Time, values (n, N) and row numbers of rows that are finite, move forward and do not repeat the one before."""
+    t, q = head.values[time], np.stack([head.values[column] for column in columns])
+    rows = np.flatnonzero(np.isfinite(t) & np.isfinite(q).all(axis=0))
+    t, q = t[rows], q[:, rows]
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (np.diff(t) > 0) & np.any(np.diff(q, axis=1) != 0.0, axis=0)
+    return t[fresh], q[:, fresh], rows[fresh]
+
+
+def span(heads: Sequence[Head], columns: Sequence[str]) -> tuple[Array, Array]:
+    """Lowest and highest value of each column over all logs."""
+    values = [np.stack([head.values[column] for column in columns]) for head in heads]
+    clean = [np.where(np.isfinite(x), x, np.nan) for x in values]
+    return (
+        np.nanmin(np.concatenate(clean, axis=1), axis=1, initial=np.inf),
+        np.nanmax(np.concatenate(clean, axis=1), axis=1, initial=-np.inf),
+    )
+
+
+def derivative(heads: Sequence[Head], time: str, q: Sequence[str], v: Sequence[str]) -> Derivative | None:
+    """How v integrates to q, in the log's own units; None where no rows tell."""
+    turned, integrated = [], []
+    for head in heads:
+        moved = motion(head, time, q)
+        if moved is None:
+            continue
+        # trapezoids over all rows, also those that repeat a position
+        t, x = head.values[time], np.stack([head.values[column] for column in v])
+        steps = np.where(np.isfinite(np.diff(t)), np.diff(t), 0.0)
+        area = 0.5 * np.nan_to_num(x[:, 1:] + x[:, :-1]) * steps
+        total = np.concatenate([np.zeros((len(v), 1)), np.cumsum(area, axis=1)], axis=1)
+        first, last = np.array(moved.rows).T
+        turned.append(moved.v * moved.duration)
+        integrated.append(total[:, last] - total[:, first])
+    if not turned:
+        return None
+    dq, dv = np.concatenate(turned, axis=1), np.concatenate(integrated, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sum(dq * dv, axis=1) / np.sum(dv * dv, axis=1)
+        rest = dq - ratio[:, None] * dv
+        explained = 1.0 - np.sum(rest**2, axis=1) / np.sum(dq**2, axis=1)
+    low, high = span(heads, q)
+    return Derivative(ratio, explained, np.abs(rest).max(axis=1), high - low)
+
+
+@single_threaded
+def friction(heads: Sequence[Head], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array) -> Array:
+    """Coulomb friction of each joint in units of its own uncertainty, from effort against direction of motion.
+
+    Effort is fitted by 1, sin and cos of every position and of sums of neighbours, every acceleration and sign(v_j);
+    the uncertainty of the last coefficient is that of leaving out one part of the log in turn. Friction opposes motion,
+    so a negative number speaks for an effort that counts the other way; NaN where the log says nothing. `to_si` (n,)
+    makes rad or m of positions.
+    """
+    gathered: list[tuple[Array, Array, Array, Array]] = []
+    for head in heads:
+        moved = motion(head, time, q)
+        if moved is None or len(moved.t) < 8:
+            continue
+        means = np.stack([_means(head.values[column], moved.rows) for column in effort])
+        v = moved.v * to_si[:, None]
+        gathered.append((moved.q * to_si[:, None], v, np.gradient(v, moved.t, axis=1), means))
+    if not gathered:
+        return np.full(len(q), np.nan)
+    position, v, a, load = (np.concatenate(parts, axis=1) for parts in zip(*gathered, strict=True))
+    return np.array([_friction_of(j, position, v, a, load[j]) for j in range(len(q))])
+
+
+def _means(values: Array, rows: Sequence[tuple[int, int]]) -> Array:
+    total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
+    first, last = np.array(rows).T
+    return (total[last + 1] - total[first]) / (last + 1 - first)
+
+
+def _friction_of(j: int, q: Array, v: Array, a: Array, effort: Array) -> float:
+    fast = np.abs(v[j]) > _SLOW * np.abs(v[j]).max()
+    near = [q[j] + q[k] for k in (j - 1, j + 1) if 0 <= k < len(q)]
+    angles = np.stack([*q, *near])[:, fast]
+    columns = [np.ones(angles.shape[1]), *np.sin(angles), *np.cos(angles), *a[:, fast], np.sign(v[j, fast])]
+    x, y = np.column_stack(columns), effort[fast]
+    if len(y) < 3 * x.shape[1] or len(np.unique(x[:, -1])) < 2:
+        return np.nan
+
+    # every subset of parts is solved from the parts' triangles, as `Information` does it
+    triangles = [np.linalg.qr(part, mode="r") for part in np.array_split(np.column_stack([x, y]), _PARTS)]
+
+    def coulomb(left_out: int | None) -> float:
+        rows = np.concatenate([triangle for k, triangle in enumerate(triangles) if k != left_out])
+        return float(np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0][-1])
+
+    without = np.array([coulomb(k) for k in range(_PARTS)])
+    spread = np.sqrt((_PARTS - 1) * np.mean((without - without.mean()) ** 2))
+    return coulomb(None) / spread if spread > 0 else np.nan

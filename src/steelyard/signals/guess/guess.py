@@ -1,0 +1,74 @@
+"""Guess: a channel map with the reasons for it, what to check, and what only the user can fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steelyard.findings import Finding
+from steelyard.signals.channels import ChannelMap, Signal
+
+
+@dataclass(frozen=True)
+class Other:
+    """Columns that were not taken, and why not."""
+
+    columns: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class GuessedClock:
+    """The time column, its unit, and how often it usually steps [Hz]."""
+
+    column: str
+    unit: str
+    rate_hz: float
+    why: tuple[str, ...]
+    others: tuple[Other, ...] = ()
+
+
+@dataclass(frozen=True)
+class GuessedSignal:
+    """One quantity of all joints: columns, units, signs in joint order; `blanks` (`gain`, `ratio`) are the user's."""
+
+    columns: tuple[str, ...]
+    units: tuple[str, ...]
+    why: tuple[str, ...]
+    side: str = "joint"
+    signs: tuple[float, ...] = ()
+    blanks: tuple[str, ...] = ()
+    others: tuple[Other, ...] = ()
+
+    def signal(self, ratio: Sequence[float] | None = None, gain: Sequence[float] | None = None) -> Signal:
+        """The same for a channel map."""
+        return Signal(self.columns, self.units, self.side, self.signs or 1.0, ratio, gain)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The clock, positions, efforts, and velocities unless they are `left_out` for a reason.
+
+    `findings` are what to check (`guess-unsure`) and what to fill in (`fill-in`), each at a key of [channels].
+    """
+
+    time: GuessedClock
+    q: GuessedSignal
+    effort: GuessedSignal
+    v: GuessedSignal | None
+    left_out: str
+    logger: str | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def signals(self) -> dict[str, GuessedSignal]:
+        """By their names in the channel map."""
+        return {"q": self.q, **({} if self.v is None else {"v": self.v}), "effort": self.effort}
+
+    def channel_map(self, ratio: Sequence[float] | None = None, gain: Sequence[float] | None = None) -> ChannelMap:
+        """The map, with `ratio` and `gain` in joint order for the signals that leave them blank."""
+        made = {
+            label: one.signal(ratio if "ratio" in one.blanks else None, gain if "gain" in one.blanks else None)
+            for label, one in self.signals.items()
+        }
+        return ChannelMap(self.time.column, made["q"], made["effort"], self.time.unit, made.get("v"))

@@ -1,0 +1,346 @@
+"""What the name of a column says: its quantity, unit, joint or number, and whether it was measured or commanded."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from steelyard.model.robot import Robot
+
+Kind = Literal["time", "position", "velocity", "acceleration", "torque", "current"]
+Place = Literal["joint", "link", "motor"]
+
+_TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_BRACKETED = re.compile(r"[\[(]\s*([^\[\]()\d][^\[\]()]*)[\])]")
+_SIGNS = {"°": "deg", "µ": "u", "μ": "u", "%": " percent", "·": ".", "²": "2"}
+
+# What a word makes of a column; the first line that applies.
+_WORDS: tuple[tuple[Kind, frozenset[str]], ...] = (
+    ("acceleration", frozenset({"ddq", "qdd", "qddot", "qpp", "acc", "accel", "acceleration", "accelerations"})),
+    ("velocity", frozenset({"dq", "qd", "qdot", "qp", "dot", "vel", "velocity", "velocities", "speed", "speeds",
+                            "omega", "dtheta", "thetadot"})),
+    ("torque", frozenset({"tau", "torque", "torques", "effort", "efforts", "eff", "moment", "moments", "trq", "tq",
+                          "force", "forces"})),
+    ("position", frozenset({"q", "pos", "position", "positions", "theta", "th", "angle", "angles", "ang", "jpos"})),
+    ("current", frozenset({"i", "iq", "cur", "curr", "current", "currents", "amp", "amps"})),
+    ("time", frozenset({"t", "time", "timestamp", "timestamps", "stamp", "ts", "clock", "duration", "receive"})),
+)  # fmt: skip
+_QUANTITIES = frozenset[str]().union(*(words for _, words in _WORDS))
+# A column with such a word is no joint's measured or commanded motion or effort.
+_FOREIGN = frozenset({
+    "tcp", "ee", "pose", "cartesian", "cart", "tool", "flange", "wrench", "imu", "temp", "temperature", "temperatures",
+    "voltage", "voltages", "mode", "status", "err", "error", "e", "ext", "external", "hat", "est", "estimated",
+    "residual", "gravity", "grav", "coriolis", "friction", "disturbance", "limit", "max", "min", "std", "var", "window",
+    "scaling", "execution", "cycle", "dt", "index", "frame", "episode", "reward", "success", "payload", "inertia",
+    "cog",
+})  # fmt: skip
+_MEASURED = frozenset({
+    "actual", "act", "meas", "measured", "msr", "state", "observation", "fb", "feedback", "real", "present",
+})  # fmt: skip
+_COMMANDED = frozenset({
+    "target", "des", "desired", "d", "ref", "reference", "cmd", "command", "commanded", "goal", "set", "setpoint", "sp",
+    "plan", "planned", "action", "ff", "feedforward", "model", "sim", "nominal", "c",
+})  # fmt: skip
+_MOTOR = frozenset({"motor", "mot", "m", "drive", "rotor"})
+_LINK = frozenset({"link", "load", "secondary"})
+_PROCESSED = frozenset({"filt", "filtered", "smooth", "smoothed", "raw"})
+_NEUTRAL = frozenset({"joint", "joints", "j", "axis", "axes", "data"})
+
+# Units as the last words of a name, by what they measure; the value is the channel map's own spelling.
+_UNITS: dict[Kind, dict[tuple[str, ...], str]] = {
+    "time": {
+        ("s",): "s", ("sec",): "s", ("secs",): "s", ("second",): "s", ("seconds",): "s",
+        ("ms",): "ms", ("msec",): "ms", ("millis",): "ms", ("milliseconds",): "ms",
+        ("us",): "us", ("usec",): "us", ("micros",): "us", ("microseconds",): "us",
+        ("ns",): "ns", ("nsec",): "ns", ("nanosec",): "ns", ("nanos",): "ns", ("nanoseconds",): "ns",
+    },
+    "position": {
+        ("rad",): "rad", ("radian",): "rad", ("radians",): "rad", ("mrad",): "mrad", ("deg",): "deg", ("degs",): "deg",
+        ("degree",): "deg", ("degrees",): "deg", ("rev",): "rev", ("revs",): "rev", ("turns",): "rev",
+        ("m",): "m", ("mm",): "mm",
+    },
+    "velocity": {
+        ("rad", "s"): "rad/s", ("rads",): "rad/s", ("mrad", "s"): "mrad/s", ("deg", "s"): "deg/s", ("dps",): "deg/s",
+        ("rev", "s"): "rev/s", ("rps",): "rev/s", ("rpm",): "rpm", ("m", "s"): "m/s", ("mm", "s"): "mm/s",
+    },
+    "acceleration": {
+        ("rad", "s", "2"): "rad/s2", ("deg", "s", "2"): "deg/s2", ("m", "s", "2"): "m/s2", ("mm", "s", "2"): "mm/s2",
+    },
+    "torque": {
+        ("nm",): "N.m", ("n", "m"): "N.m", ("mnm",): "mN.m", ("m", "nm"): "mN.m", ("m", "n", "m"): "mN.m",
+        ("knm",): "kN.m", ("k", "nm"): "kN.m", ("k", "n", "m"): "kN.m", ("n",): "N", ("kn",): "kN", ("k", "n"): "kN",
+        ("raw",): "raw", ("count",): "raw", ("counts",): "raw", ("percent",): "raw",
+    },
+    "current": {
+        ("a",): "A", ("amp",): "A", ("amps",): "A", ("ampere",): "A", ("amperes",): "A",
+        ("ma",): "mA", ("m", "a"): "mA",
+        ("raw",): "raw", ("count",): "raw", ("counts",): "raw", ("percent",): "raw",
+    },
+}  # fmt: skip
+_LINEAR = frozenset({"m", "mm", "m/s", "mm/s", "N", "kN"})
+_TORQUES = frozenset(_UNITS["torque"].values()) - {"raw"}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the columns of one group are: quantity, unit as far as it is stated, and where the number comes from.
+
+    `bare` columns are called after a joint or a state alone: neither a word nor a unit says that they are positions.
+    """
+
+    kind: Kind
+    unit: str | None = None
+    commanded: bool = False
+    measured: bool = False
+    place: Place = "joint"
+    processed: bool = False
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class LoggerHeader:
+    """The header of one logger: columns that give it away, and what its columns are.
+
+    `meanings` are keyed by the column's name with `#` in the place of the joint's number.
+    """
+
+    name: str
+    signature: frozenset[str]
+    meanings: Mapping[str, Meaning]
+
+    def wrote(self, columns: Sequence[str]) -> bool:
+        """True if these are columns of this logger."""
+        return self.signature <= set(columns)
+
+
+@dataclass(frozen=True)
+class ColumnName:
+    """A column with the words of its name (`#` stands for its number, `*` for its joint), and what they mean."""
+
+    column: str
+    words: tuple[str, ...]
+    meaning: Meaning
+    number: int | None = None
+    joint: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that hold one quantity for the joints, in joint order; `missing` joints have none."""
+
+    meaning: Meaning
+    words: tuple[str, ...]
+    columns: tuple[str, ...]
+    units: tuple[str | None, ...]
+    why: str
+    missing: tuple[str, ...] = ()
+    surplus: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every joint has exactly one column."""
+        return not self.missing and not self.surplus
+
+    @property
+    def label(self) -> str:
+        """`q1_rad … q6_rad`."""
+        return range_of(self.columns + self.surplus)
+
+
+def range_of(columns: Sequence[str]) -> str:
+    """First and last of a row of columns."""
+    return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
+
+
+def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[ColumnName]:
+    """Columns that may be a clock, as they are named."""
+    found = []
+    for column in columns:
+        known = header.meanings.get(column) if header else None
+        words, stated = _split(column)
+        meaning = known or _meaning(words, stated, linear=False)[0]
+        if meaning is not None and meaning.kind == "time":
+            found.append(ColumnName(column, words, meaning))
+    return found
+
+
+def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) -> list[Group]:
+    """Columns put together by what they are, complete for all joints or not, in the order of the log."""
+    spelled = _joint_words(robot)
+    linear = any(joint.is_prismatic for joint in robot.axes)
+    readings = [_readings(column, spelled, header, linear, robot.dof) for column in columns]
+
+    def family(name: ColumnName) -> tuple[str | None, ...]:
+        # slides and hinges of one robot differ in unit; elsewhere `q1_deg` beside `q1_rad` is another quantity
+        return name.words if linear else (*name.words, name.meaning.unit)
+
+    sizes = Counter(family(option) for options in readings for option in options)
+    kept: dict[tuple[str | None, ...], list[ColumnName]] = {}
+    for options in readings:
+        if options:
+            # of a name with several numbers, the one that runs over the joints belongs to the largest family
+            best = max(options, key=lambda option: sizes[family(option)])
+            kept.setdefault(family(best), []).append(best)
+    return [_group(members, robot) for members in kept.values()]
+
+
+def _readings(
+    column: str, spelled: Sequence[tuple[str, ...]], header: LoggerHeader | None, linear: bool, dof: int
+) -> list[ColumnName]:
+    """Every way to read a name: with its joint, or with each of its numbers as the joint's."""
+    if header is not None:
+        for match in re.finditer(r"\d+", column):
+            stem = f"{column[: match.start()]}#{column[match.end() :]}"
+            if stem in header.meanings:
+                return [ColumnName(column, (stem,), header.meanings[stem], number=int(match.group()))]
+    words, stated = _split(column)
+    joint = _named_joint(words, spelled)
+    if joint is not None:
+        k, at = joint
+        rest = (*words[:at], "*", *words[at + len(spelled[k]) :])
+        meaning, used = _meaning(rest, stated, linear)
+        return [] if meaning is None else [ColumnName(column, used, meaning, joint=k)]
+    found = []
+    for at, word in enumerate(words):
+        if word.isdecimal():
+            meaning, used = _meaning((*words[:at], "#", *words[at + 1 :]), stated, linear)
+            if meaning is not None:
+                found.append(ColumnName(column, used, meaning, number=int(word)))
+    if not found and dof == 1:
+        meaning, used = _meaning(words, stated, linear)
+        found = [] if meaning is None else [ColumnName(column, used, meaning, joint=0)]
+    return [name for name in found if name.meaning.kind != "time"]
+
+
+def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of a name in lower case without those that mean nothing, and those of a unit in brackets."""
+    text = column
+    for sign, spelled in _SIGNS.items():
+        text = text.replace(sign, spelled)
+    stated: tuple[str, ...] = ()
+    bracketed = _BRACKETED.search(text)
+    if bracketed:
+        stated = tuple(word.lower() for word in _TOKEN.findall(bracketed.group(1).replace("^", "")))
+        text = text[: bracketed.start()] + " " + text[bracketed.end() :]
+    words = (word.lower() for word in _TOKEN.findall(text.replace("^", "")))
+    return tuple(word for word in words if word not in _NEUTRAL), stated
+
+
+def _joint_words(robot: Robot) -> list[tuple[str, ...]]:
+    """The words that tell each joint's name from a number; empty where it is only a numbered `joint1` or `q1`."""
+    out = []
+    for name in robot.axis_names:
+        words = tuple(word for word in _split(name)[0] if word not in _QUANTITIES)
+        out.append(() if all(word.isdecimal() for word in words) else words)
+    return out
+
+
+def _named_joint(words: tuple[str, ...], spelled: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
+    """(joint, place of its name among the words), the longest name first."""
+    found = [
+        (len(name), k, at)
+        for k, name in enumerate(spelled)
+        for at in range(len(words) - len(name) + 1)
+        if name and words[at : at + len(name)] == name
+    ]
+    if not found:
+        return None
+    _, k, at = max(found)
+    return k, at
+
+
+def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> tuple[Meaning | None, tuple[str, ...]]:
+    """What a name means, and its words without the unit; no meaning where the words name no quantity we know."""
+    for cut in (3, 2, 1, 0):
+        end = len(words) - cut
+        if end < 0 or (cut and not end):
+            continue
+        kind = _kind(words[:end])
+        unit = _unit(kind, words[end:]) if cut else None
+        if kind is None or (cut and (unit is None or (unit in _LINEAR and not linear))):
+            continue
+        rest = words[:end]
+        if unit is None:
+            unit, rest = _inner_unit(kind, rest)
+        if stated:
+            unit = _unit(kind, stated) or unit
+        # amperes make a current of an "effort", newton metres a torque of a "motor current"
+        named = set(rest)
+        return (
+            Meaning(
+                "current" if unit in ("A", "mA") else "torque" if kind == "current" and unit in _TORQUES else kind,
+                unit,
+                commanded=bool(named & _COMMANDED),
+                measured=bool(named & _MEASURED),
+                place="motor" if named & _MOTOR else "link" if named & _LINK else "joint",
+                processed=bool(named & _PROCESSED),
+                bare=unit is None and not named & _QUANTITIES,
+            ),
+            rest,
+        )
+    return None, words
+
+
+def _kind(words: tuple[str, ...]) -> Kind | None:
+    named = set(words)
+    if named & _FOREIGN:
+        return None
+    if {"d", "q"} <= named and words.index("d") < words.index("q"):
+        return "velocity"
+    for kind, spelled in _WORDS:
+        if named & spelled:
+            return kind
+    # a bare `joint1` or `observation.state[0]`: a position, if anything
+    bare = named - {"#", "*"} - _MEASURED - _COMMANDED
+    return "position" if named & {"#", "*"} and (not bare or bare == {"a"}) else None
+
+
+def _unit(kind: Kind | None, words: tuple[str, ...]) -> str | None:
+    if kind in ("torque", "current"):
+        return _UNITS["torque"].get(words) or _UNITS["current"].get(words)
+    return None if kind is None else _UNITS[kind].get(words)
+
+
+def _inner_unit(kind: Kind, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """A unit ahead of the number, as in `pos_deg_1`; single letters there are symbols, not units."""
+    for length in (2, 1):
+        for at in range(1, len(words) - length + 1):
+            span = words[at : at + length]
+            unit = _unit(kind, span)
+            if unit is not None and all(len(word) > 1 or length > 1 for word in span) and unit not in _LINEAR | {"raw"}:
+                return unit, words[:at] + words[at + length :]
+    return None, words
+
+
+def _group(members: Sequence[ColumnName], robot: Robot) -> Group:
+    first = members[0]
+    if first.joint is not None:
+        placed = {member.joint: member for member in reversed(members)}
+        why = "columns are named after the joints"
+        surplus: tuple[str, ...] = tuple(m.column for m in members if placed[m.joint] is not m)
+    else:
+        own = [int(n[-1]) if (n := re.findall(r"\d+", name)) else -1 for name in robot.axis_names]
+        numbers = sorted({member.number for member in members if member.number is not None})
+        start = numbers[0] if numbers[0] in (0, 1) else 1
+        # joints that carry the same numbers are meant by them, whatever their order
+        is_own = sorted(own) == numbers
+        order = own if is_own else list(range(start, start + robot.dof))
+        placed = {order.index(m.number): m for m in reversed(members) if m.number in order}
+        surplus = tuple(m.column for m in members if m not in placed.values())
+        why = f"columns are numbered {numbers[0]} … {numbers[-1]}, " + (
+            "as the joints are" if is_own else f"and the robot has {robot.dof} joints"
+        )
+    ordered = [placed[k] for k in range(robot.dof) if k in placed]
+    missing = tuple(name for k, name in enumerate(robot.axis_names) if k not in placed)
+    return Group(
+        first.meaning,
+        first.words,
+        tuple(member.column for member in (ordered or members)),
+        tuple(member.meaning.unit for member in (ordered or members)),
+        why,
+        missing,
+        surplus,
+    )

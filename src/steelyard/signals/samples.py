@@ -1,0 +1,148 @@
+"""Samples: uniform t, q, v, a and effort in joint order, as a source of pieces, with the history of what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._arrays import Array
+from steelyard.errors import DataError
+from steelyard.findings import Finding
+from steelyard.signals.channels import Drives
+
+
+class Stretch(NamedTuple):
+    """A gap-free run of uniform samples.
+
+    `clean` = [first, stop) leaves out what the edges of the position filter touch; `window` = [first, stop) is the part
+    the user asked for. A row of the estimation has its filter's support inside `clean` and its centre inside `window`.
+    """
+
+    start: float
+    length: int
+    clean: tuple[int, int]
+    window: tuple[int, int]
+
+
+class Piece(NamedTuple):
+    """Consecutive samples `first`, `first + 1`, … of stretch number `stretch`; q v a effort are (n, B)."""
+
+    stretch: int
+    first: int
+    q: Array
+    v: Array
+    a: Array
+    effort: Array
+
+
+class Commanded(NamedTuple):
+    """The motion a stretch was commanded, on its samples: q v a are (n, N)."""
+
+    q: Array
+    v: Array
+    a: Array
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One run, ready for a regressor. Pieces come in order and are the same at every opening.
+
+    `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
+    torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
+    `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
+    with a clipped effort; all three are empty where no log was looked at. `part` names the episode or topic of a file.
+    `drives` says by which gains and ratios the effort was made from what was logged. `reference` reads the commanded
+    motion, one for every stretch; None where none was logged. `position_noise` and `velocity_noise` (n,) are the white
+    noise and rounding of the log [rad | m, /s], empty where no log was looked at or no velocity was logged. `derive`
+    makes q, v and a (n, N) of a whole stretch from positions, and velocities or None, as it was done here; None where
+    derivatives were given.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    rate: float
+    stretches: tuple[Stretch, ...]
+    top_speed: Array
+    lowest: Array
+    highest: Array
+    dead: NDArray[np.bool_]
+    open: Callable[[], Iterator[Piece]]
+    load: str = "none"
+    role: str = "identify"
+    source: str = "memory"
+    sha256: str = ""
+    part: str = ""
+    history: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+    position_step: Array = field(default_factory=lambda: np.empty(0))
+    effort_step: Array = field(default_factory=lambda: np.empty(0))
+    saturation: Array = field(default_factory=lambda: np.empty(0))
+    drives: Drives | None = None
+    reference: Callable[[], tuple[Commanded, ...]] | None = None
+    position_noise: Array = field(default_factory=lambda: np.empty(0))
+    velocity_noise: Array = field(default_factory=lambda: np.empty(0))
+    derive: Callable[[Array, Array | None], tuple[Array, Array, Array]] | None = None
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """First and last time [s] of the log that may give rows."""
+        ends = [(s.start + s.window[0] / self.rate, s.start + s.window[1] / self.rate) for s in self.stretches]
+        return min(a for a, _ in ends), max(b for _, b in ends)
+
+    @property
+    def travel(self) -> Array:
+        """How far each joint was moved, (n,) [rad | m]."""
+        return np.maximum(self.highest - self.lowest, 0.0)
+
+    @property
+    def count(self) -> int:
+        return sum(stretch.length for stretch in self.stretches)
+
+    def cut_to(self, other: Samples) -> Samples:
+        """These samples, clean only where `other`, the same log prepared otherwise, is clean too."""
+        if [(s.start, s.length) for s in self.stretches] != [(s.start, s.length) for s in other.stretches]:
+            raise DataError(f"Samples '{self.name}' and '{other.name}' are not the same stretches of one log.")
+        pairs = zip(self.stretches, other.stretches, strict=True)
+        both = [s._replace(clean=(max(s.clean[0], o.clean[0]), min(s.clean[1], o.clean[1]))) for s, o in pairs]
+        return replace(self, stretches=tuple(both))
+
+    @staticmethod
+    def from_arrays(
+        name: str,
+        joints: Sequence[str],
+        rate: float,
+        q: Array,
+        v: Array,
+        a: Array,
+        effort: Array,
+        load: str = "none",
+    ) -> Samples:
+        """Samples whose derivatives are known, e.g. simulated ones: arrays (n, N), rate in Hz."""
+        arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a, effort)]
+        shape = (len(joints), arrays[0].shape[-1])
+        for label, x in zip(("q", "v", "a", "effort"), arrays, strict=True):
+            if x.shape != shape:
+                raise DataError(f"Samples '{name}': {label} has shape {x.shape}, expected {shape} (joints, samples).")
+            if not np.all(np.isfinite(x)):
+                joint, sample = np.argwhere(~np.isfinite(x))[0]
+                raise DataError(f"Samples '{name}': {label} of {joints[joint]} is not finite at sample {sample}.")
+        if not rate > 0:
+            raise DataError(f"Samples '{name}': the rate must be positive [Hz], not {rate}.")
+        count = shape[1]
+        return Samples(
+            name=name,
+            joints=tuple(joints),
+            rate=float(rate),
+            stretches=(Stretch(0.0, count, (0, count), (0, count)),),
+            top_speed=np.max(np.abs(arrays[1]), axis=1, initial=0.0),
+            lowest=np.min(arrays[0], axis=1, initial=np.inf),
+            highest=np.max(arrays[0], axis=1, initial=-np.inf),
+            dead=np.ptp(arrays[3], axis=1) == 0.0 if count else np.ones(len(joints), bool),
+            open=lambda: iter([Piece(0, 0, *arrays)]),
+            load=load,
+            history=("given with exact derivatives",),
+        )

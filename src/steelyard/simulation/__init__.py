@@ -1,0 +1,1 @@
+"""The closed loop: plant, controllers and what lies between them."""

@@ -1,0 +1,384 @@
+"""The twin: the whole estimation again on simulated runs with known truth, and what that says of its error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.stats import binom
+from scipy.stats import t as student
+
+from steelyard._arrays import Array, single_threaded
+from steelyard.errors import EstimationError, ModelError, SimulationError
+from steelyard.estimators import Estimator, named_estimator
+from steelyard.estimators.simulated.base import SimulatingEstimator, driven_again
+from steelyard.findings import Finding
+from steelyard.identification.identify import identify
+from steelyard.identification.prediction import as_identified
+from steelyard.identification.result import Identification
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Piece, Samples
+from steelyard.simulation.references import with_runs
+
+RUNS = 20
+FEWEST_RUNS = 5
+# Twins that only tell how much of their noise a fit absorbs, and by how much it may be corrected.
+PILOTS, MOST_CORRECTION = 5, 3.0
+LEVEL = 0.95
+# A change is detectable when a test at this level sees it with this power.
+SIGNIFICANCE, POWER = 0.05, 0.8
+_MEASURED = "the measured motion, followed exactly"
+_DRIVEN = "the runs driven again by their references under the stated controller"
+
+
+@dataclass(frozen=True)
+class TwinParameter:
+    """One parameter over all twins, in its unit.
+
+    bias         mean of the estimates − truth, `bias_error` its standard error
+    spread       standard deviation of the estimates: the true one; `reported`: root mean square of the reported ones
+    coverage     share of the 95 % intervals that hold the truth, of the `counted` twins that gave one
+    detectable   smallest change between two such experiments that a test at 5 % sees in 80 % of cases
+    is_biased    off by more than the spread, and not by chance (Student's t at 5 %, for as many as were tested)
+    """
+
+    name: str
+    unit: str
+    truth: float
+    bias: float
+    bias_error: float
+    spread: float
+    reported: float
+    coverage: float
+    counted: int
+    detectable: float
+    is_biased: bool
+
+
+@dataclass(frozen=True)
+class Twin:
+    """What simulated experiments like the real one say of a result.
+
+    `relative_error` is that of the fit, `twin_relative_error` the twins' mean: alike if their noise is like the
+    residual. `motion` says what moved the twins; `failed` twins gave no estimate.
+    """
+
+    robot: str
+    estimator: str
+    runs: int
+    seed: int
+    motion: str
+    parameters: tuple[TwinParameter, ...]
+    relative_error: float
+    twin_relative_error: float
+    failed: int = 0
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def coverage(self) -> float:
+        """Share of all intervals that hold the truth."""
+        counted = sum(one.counted for one in self.parameters)
+        return sum(one.coverage * one.counted for one in self.parameters if one.counted) / max(counted, 1)
+
+    @property
+    def sigma_ratio(self) -> float:
+        """Median of true spread over reported σ."""
+        ratios = [one.spread / one.reported for one in self.parameters if one.reported > 0.0]
+        return float(np.median(ratios)) if ratios else float("nan")
+
+    @property
+    def verdict(self) -> str:
+        """One honest sentence, true of the noise that was simulated."""
+        biased = sum(one.is_biased for one in self.parameters)
+        return (
+            f"In {self.runs - self.failed} simulated experiments like this one {self.coverage:.1%} of the 95 % "
+            f"intervals held the truth, estimates spread {self.sigma_ratio:.2f} times as far as σ says, and {biased} "
+            f"of {len(self.parameters)} parameters were off by more than that spread."
+        )
+
+
+@single_threaded
+def twin(
+    result: Identification,
+    problem: Problem,
+    estimator: Estimator | None = None,
+    runs: int = RUNS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Twin:
+    """Identify simulated runs of the robot that the result describes, `runs` times with other noise.
+
+    The problem is that of the result, on its own runs. Each twin moves as the runs did, or as the problem's experiment
+    drives it; its efforts are those of the result's parameters (late by `delay`) with noise of the colour and the
+    correlation between joints of the fit's residual, and of a size that leaves as much, which pilots tell. Its
+    positions have the log's noise and rounding. Filters, derivatives, decimation, mask and estimator are the fit's.
+    """
+    if result.base.layout.names != problem.model.layout.names:
+        raise ModelError("The result and the problem have different columns: they must be the same robot and terms.")
+    if runs < FEWEST_RUNS:
+        raise EstimationError(f"A twin needs {FEWEST_RUNS} runs or more to tell a spread, not {runs}.")
+    estimator = estimator or named_estimator(result.estimator, result.estimator_options)
+    truth = as_identified(problem, result)
+    theta = np.nan_to_num(result.theta)
+    residuals = {run.name: list(_residuals(truth, run, theta)) for run in problem.runs}
+    motions, told = _motions(truth, theta, isinstance(estimator, SimulatingEstimator), progress)
+    fitted = problem.with_runs(problem.runs)
+    rng = np.random.default_rng(seed)
+    size = np.ones((problem.model.robot.dof, 1))
+
+    def identified() -> Identification:
+        noisy = [_noisy(truth, run, motions[run.name], residuals[run.name], size, rng) for run in problem.runs]
+        again = replace(fitted, runs=noisy)
+        if again.experiment is not None:
+            again = replace(again, experiment=with_runs(again.experiment, noisy))
+        return identify(again, estimator)
+
+    pilots: list[Identification] = []
+    found: list[Identification] = []
+    lost: list[str] = []
+    for k in range(-PILOTS, runs):
+        try:
+            (pilots if k < 0 else found).append(identified())
+        except (EstimationError, SimulationError) as error:
+            lost += [str(error)] if k >= 0 else []
+        if k == -1:
+            size = _size(result, pilots)
+        if progress is not None:
+            progress("identifying twins", k + 1 + PILOTS, runs + PILOTS)
+    if len(found) < FEWEST_RUNS:
+        raise EstimationError(f"{len(lost)} of {runs} twins gave no estimate, the last one because: {lost[-1]}")
+    made = Twin(
+        result.robot,
+        estimator.name,
+        runs,
+        seed,
+        told,
+        tuple(_parameters(result, found)),
+        result.relative_error.total,
+        float(np.mean([one.relative_error.total for one in found])),
+        len(lost),
+    )
+    return replace(made, findings=tuple(_findings(made, found, lost)))
+
+
+# --- Simulated runs ---------------------------------------------------------------------------------------------------
+
+
+class _Motion(NamedTuple):
+    """The truth of a stretch, (n, N) each: motion and joint torque."""
+
+    q: Array
+    v: Array
+    a: Array
+    torque: Array
+
+
+def _whole(run: Samples) -> Iterator[Piece]:
+    """One piece a stretch."""
+    for k, pieces in groupby(run.open(), key=attrgetter("stretch")):
+        parts = [piece[2:] for piece in pieces]
+        yield Piece(k, 0, *(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
+
+
+def _times(run: Samples, piece: Piece) -> Array:
+    """Seconds since the run's start, as `observe` counts them."""
+    stretch = run.stretches[piece.stretch]
+    return stretch.start - run.stretches[0].start + np.arange(piece.q.shape[1]) / run.rate
+
+
+def _late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
+    """x (n, N) as it was each joint's delay before (sense = −1) or will be after (1)."""
+    if not any(problem.delay):
+        return x
+    t = np.arange(x.shape[1]) / run.rate
+    return np.stack([np.interp(t + sense * late, t, row) for late, row in zip(problem.delay, x, strict=True)])
+
+
+def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
+    """Effort minus prediction (n, N) where the joint moves inside the rows that count, else zero; one a stretch.
+
+    Scaled so that the power is that of the part that counts.
+    """
+    for piece in _whole(run):
+        stretch, v = run.stretches[piece.stretch], np.abs(piece.v)
+        torque = problem.model.torque(piece.q, piece.v, piece.a, theta, _times(run, piece), load=run.load)
+        rest = _late(problem, run, problem.torque(piece.effort), 1.0) - torque
+        at = np.arange(v.shape[1])
+        inside = (at >= max(stretch.clean[0], stretch.window[0])) & (at < min(stretch.clean[1], stretch.window[1]))
+        counts = inside & (v >= problem.rest_speeds[:, None])
+        share = np.mean(counts, axis=1, keepdims=True)
+        yield np.where(counts, rest, 0.0) / np.sqrt(np.where(share > 0.0, share, 1.0))
+
+
+def _motions(
+    problem: Problem, theta: Array, simulates: bool, progress: Progress | None
+) -> tuple[dict[str, list[_Motion]], str]:
+    """True motion and torque of every run's stretches, and what moved it."""
+    if problem.experiment is not None:
+        try:
+            driven = driven_again(problem, theta, progress)
+            return {name: [_Motion(*piece[2:]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
+        except SimulationError:
+            if simulates:
+                raise
+    model = problem.model
+    made = {
+        run.name: [
+            _Motion(p.q, p.v, p.a, model.torque(p.q, p.v, p.a, theta, _times(run, p), load=run.load))
+            for p in _whole(run)
+        ]
+        for run in problem.runs
+    }
+    return made, _MEASURED
+
+
+def _noisy(
+    problem: Problem,
+    run: Samples,
+    motions: list[_Motion],
+    residuals: list[Array],
+    size: Array,
+    rng: np.random.Generator,
+) -> Samples:
+    """The run as it would be logged and prepared, once more, with `size` (n, 1) times the residuals' noise."""
+    # stated efforts are torques over the identified factor
+    stated = replace(problem, factor=tuple(1.0 / f for f in problem.factor))
+    pieces = []
+    for k, (motion, rest) in enumerate(zip(motions, residuals, strict=True)):
+        effort = stated.torque(_late(problem, run, motion.torque, -1.0) + size * alike(rest, rng))
+        q, v, a = motion[:3]
+        if run.derive is not None:
+            logged = v + run.velocity_noise[:, None] * rng.standard_normal(v.shape) if len(run.velocity_noise) else None
+            q, v, a = run.derive(_encoded(run, q, rng), logged)
+        pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort))))
+    return replace(run, open=lambda: iter(pieces))
+
+
+def _size(result: Identification, pilots: list[Identification]) -> Array:
+    """By how much noise of the residual's power must grow (n, 1) for a fit to leave the residual again: fits absorb
+    some of it, and position noise adds to it."""
+    wanted = np.array(list(result.relative_error.rmse.values()))
+    left = np.array([list(one.relative_error.rmse.values()) for one in pilots] or [wanted])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = wanted / np.sqrt(np.mean(left**2, axis=0))
+    return np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1.0 / MOST_CORRECTION, MOST_CORRECTION)[:, None]
+
+
+def _encoded(run: Samples, q: Array, rng: np.random.Generator) -> Array:
+    """Positions with the log's white noise, rounded as the log is."""
+    if not len(run.position_noise):
+        return q
+    step = run.position_step if len(run.position_step) else np.zeros(len(q))
+    white = np.sqrt(np.maximum(run.position_noise**2 - step**2 / 12.0, 0.0))
+    q = q + white[:, None] * rng.standard_normal(q.shape)
+    size = np.where(step > 0.0, step, 1.0)[:, None]
+    return np.where(step[:, None] > 0.0, np.round(q / size) * size, q)
+
+
+def alike(x: Array, rng: np.random.Generator) -> Array:
+    """Gaussian-like noise (n, N) without mean whose spectra, and cross-spectra between rows, are those of x.
+
+    Every frequency of x gets another phase, the same in all rows.
+    """
+    count = x.shape[1]
+    length = next_fast_len(2 * count, real=True)
+    spectrum = np.asarray(rfft(x, length, axis=1))
+    turned = spectrum * np.exp(2j * np.pi * rng.random(spectrum.shape[1]))
+    turned[:, 0] = 0.0
+    return np.sqrt(length / count) * np.asarray(irfft(turned, length, axis=1))[:, :count]
+
+
+# --- What they say ----------------------------------------------------------------------------------------------------
+
+
+def _quantities(result: Identification) -> tuple[Array, Array]:
+    """Values and standard deviations: base parameters, then drive gains."""
+    if result.gains is None:
+        return result.value, result.std
+    return np.append(result.value, result.gains.value), np.append(result.std, result.gains.std)
+
+
+def _parameters(result: Identification, found: list[Identification]) -> Iterator[TwinParameter]:
+    names, units = list(result.base.names), list(result.base.units)
+    if result.gains is not None:
+        names += [f"{joint}.gain" for joint in result.gains.joints]
+        units += list(result.gains.units)
+    truth, _ = _quantities(result)
+    value, std = (np.array(x) for x in zip(*map(_quantities, found), strict=True))
+    # what a twin cancelled it did not estimate
+    gone = np.array([[name in one.cancelled for name in names] for one in found])
+    value, std = np.where(gone, np.nan, value), np.where(gone, np.nan, std)
+    freedom = np.array([one.clusters - 1 if one.clusters else np.inf for one in found])
+    half = student.ppf(0.5 + 0.5 * LEVEL, freedom)[:, None] * std
+    factor = student.ppf(1.0 - 0.5 * SIGNIFICANCE, len(found) - 1) + student.ppf(POWER, len(found) - 1)
+    for k, name in enumerate(names):
+        if name in result.cancelled or not np.isfinite(truth[k]):
+            continue
+        given = np.isfinite(value[:, k])
+        told = given & (std[:, k] > 0.0)
+        if given.sum() < FEWEST_RUNS:
+            continue
+        count = int(given.sum())
+        spread, bias = float(np.std(value[given, k], ddof=1)), float(np.mean(value[given, k]) - truth[k])
+        by_chance = float(student.ppf(1.0 - 0.5 * SIGNIFICANCE / len(names), count - 1)) * spread / np.sqrt(count)
+        yield TwinParameter(
+            name,
+            units[k],
+            float(truth[k]),
+            bias,
+            spread / np.sqrt(count),
+            spread,
+            float(np.sqrt(np.mean(std[told, k] ** 2))) if told.any() else float("nan"),
+            float(np.mean(np.abs(value[told, k] - truth[k]) <= half[told, k])) if told.any() else float("nan"),
+            int(told.sum()),
+            float(np.sqrt(2.0) * factor * spread),
+            bool(abs(bias) > max(spread, by_chance)),
+        )
+
+
+def _findings(made: Twin, found: list[Identification], lost: list[str]) -> Iterator[Finding]:
+    tested = max(len(made.parameters), 1)
+    narrow = [
+        f"{one.name} ({one.coverage:.0%})"
+        for one in made.parameters
+        if one.counted and binom.cdf(round(one.coverage * one.counted), one.counted, LEVEL) < SIGNIFICANCE / tested
+    ]
+    if narrow or made.coverage < 0.9:
+        listed = f": least {', '.join(narrow)}" if narrow else ""
+        yield Finding(
+            "poor-coverage",
+            "warning",
+            f"{made.coverage:.0%} of the 95 % intervals hold the truth{listed}",
+            fix="take the spread for σ, record longer, or use an estimator without bias for this noise",
+        )
+    biased = [
+        f"{one.name} by {one.bias / one.spread:+.1f} spreads" if one.spread else f"{one.name} by {one.bias:.3g}"
+        for one in made.parameters
+        if one.is_biased
+    ]
+    if biased:
+        yield Finding(
+            "biased-estimate",
+            "warning",
+            f"parameters off by more than their spread: {', '.join(biased)}",
+            fix="compare estimators; check the cut-offs, which bend fast motion or let position noise through",
+        )
+    unsettled = sum(any(one.code == "not-converged" for one in each.findings) for each in found)
+    if unsettled:
+        yield Finding("not-converged", "warning", f"{unsettled} of {len(found)} twins did not converge")
+    if lost:
+        yield Finding("twins-failed", "warning", f"{len(lost)} of {made.runs} twins gave no estimate: {lost[-1]}")
+    if not 0.5 < made.twin_relative_error / max(made.relative_error, 1e-300) < 2.0:
+        yield Finding(
+            "noise-unlike",
+            "warning",
+            f"the twins' error is {made.twin_relative_error:.2%}, that of the fit {made.relative_error:.2%}: their "
+            "noise is not like the residual",
+            fix="what is left over may be no noise: see the residual in the report",
+        )

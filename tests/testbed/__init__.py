@@ -1,0 +1,1 @@
+"""The robots, oracles and experiments that tests share."""
