@@ -28,7 +28,7 @@ from rich.table import Table
 from steelyard import Problem, Samples, identify, observe, offers, read_project, select, with_load
 from steelyard.estimators import Estimator
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
-from steelyard.identification.load import without_load
+from steelyard.identification.first_fit import without_load
 from steelyard.identification.term_selection import independent_runs, with_terms
 from steelyard.model.model import Model
 from steelyard.model.terms import named_terms, plain_terms

@@ -21,8 +21,8 @@ from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.delays import Delays, estimate_delays
+from steelyard.identification.first_fit import with_load
 from steelyard.identification.identify import identify
-from steelyard.identification.load import with_load
 from steelyard.identification.prediction import predict
 from steelyard.identification.result import Identification
 from steelyard.identification.term_selection import Selection, offers, select

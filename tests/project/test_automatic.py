@@ -14,8 +14,8 @@ import pytest
 from steelyard._arrays import Array
 from steelyard.errors import SteelyardError
 from steelyard.formats.robots import read_robot
+from steelyard.identification.first_fit import with_load
 from steelyard.identification.identify import identify
-from steelyard.identification.load import with_load
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import (

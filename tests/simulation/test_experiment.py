@@ -31,8 +31,8 @@ from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Samples
 from steelyard.simulation.closed_loop import Reference, simulate
 from steelyard.simulation.controllers import PD, Cascade
+from steelyard.simulation.experiment import INTEGRATED, MEASURED, experiment_of, measured_references, with_runs
 from steelyard.simulation.plant import Plant
-from steelyard.simulation.references import INTEGRATED, MEASURED, experiment_of, measured_references, with_runs
 from testbed.pendulum import csv
 from testbed.simulated import PENDULUM as ROBOT
 from testbed.simulated import arm, channels_of, recording_of

@@ -26,8 +26,8 @@ from steelyard.regression.problem import Problem
 from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Commanded, Samples
 from steelyard.simulation.closed_loop import Reference, simulate
+from steelyard.simulation.experiment import experiment_of
 from steelyard.simulation.plant import Plant
-from steelyard.simulation.references import experiment_of
 from steelyard.validation.forward import forward_validation
 from steelyard.validation.twin import FEWEST_RUNS, PILOTS, Twin, TwinParameter, alike, twin
 from testbed.command import Run

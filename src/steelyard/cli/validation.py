@@ -16,9 +16,8 @@ from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, 
 from steelyard.errors import ProjectError
 from steelyard.estimators.estimator import finds_gains
 from steelyard.identification.delays import estimate_delays
-from steelyard.identification.load import with_load
+from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.result import Identification
-from steelyard.identification.scale import to_scale
 from steelyard.identification.term_selection import with_terms
 from steelyard.model.payload import UNLOADED
 from steelyard.project.automatic import selected_terms, settled

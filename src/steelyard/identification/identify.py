@@ -16,10 +16,10 @@ from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
 from steelyard.findings import Finding
+from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.legs import compare_legs, leg_findings
 from steelyard.identification.loop_findings import loop_findings
 from steelyard.identification.result import DriveGains, Identification, RunRecord
-from steelyard.identification.scale import with_load_to_scale
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.physical.prior import Widths, column_widths
 from steelyard.regression.information import Information

@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from steelyard._arrays import Array, single_threaded
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.findings import Finding
-from steelyard.identification.load import with_load
+from steelyard.identification.first_fit import with_load
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot

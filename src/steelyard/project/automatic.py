@@ -13,8 +13,7 @@ from steelyard.estimators import WLS
 from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.identification.delays import estimate_delays
-from steelyard.identification.load import with_load
-from steelyard.identification.scale import to_scale
+from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.term_selection import Selection, offers, select, with_terms
 from steelyard.model.terms import OnJoints, Term
 from steelyard.project.project import AUTO, NONE, Project, TermSpec

@@ -15,8 +15,7 @@ from textwrap import wrap
 from steelyard.errors import OutputError
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import read_recording
-from steelyard.formats.logs.libfranka import EARLY_LIBFRANKA, LIBFRANKA
-from steelyard.formats.logs.rtde import RTDE
+from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.model.robot import Robot
 from steelyard.signals.channels import GAIN_PER

@@ -48,8 +48,7 @@ from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples
 from steelyard.signals.spectrum import Cutoffs, propose_cutoffs
 from steelyard.simulation.closed_loop import IDEAL
-from steelyard.simulation.experiment import Experiment
-from steelyard.simulation.references import INTEGRATED, Source, experiment_of, rehearse
+from steelyard.simulation.experiment import INTEGRATED, Experiment, Source, experiment_of, rehearse
 
 __all__ = [
     "AUTO",

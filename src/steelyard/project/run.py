@@ -11,10 +11,10 @@ import msgspec
 
 from steelyard._arrays import single_threaded
 from steelyard.estimators.huber import robust_fit
+from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
 from steelyard.identification.prediction import as_identified, correlation_finding, predict
 from steelyard.identification.result import Identification
-from steelyard.identification.scale import with_load_to_scale
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import settled
 from steelyard.project.project import Project

@@ -21,7 +21,7 @@ from steelyard.regression.problem import REST_SHARE
 from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
 from steelyard.simulation.closed_loop import Loop
 from steelyard.simulation.controllers import CONTROLLERS
-from steelyard.simulation.references import SOURCES
+from steelyard.simulation.experiment import SOURCES
 
 ROLES = ("identify", "validate")
 AUTO, NONE = "auto", "none"

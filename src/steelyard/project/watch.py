@@ -16,7 +16,7 @@ from steelyard.errors import DataError, EstimationError, ProjectError
 from steelyard.estimators.rls import RLS
 from steelyard.findings import Finding
 from steelyard.formats.logs.csv_growing import GrowingLog
-from steelyard.identification.load import with_load
+from steelyard.identification.first_fit import with_load
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.online.history import Course

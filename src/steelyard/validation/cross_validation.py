@@ -14,7 +14,7 @@ from steelyard.estimators import Estimate, Estimator
 from steelyard.estimators.estimator import estimated, finds_gains, in_torques
 from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
-from steelyard.identification.load import with_load, without_load
+from steelyard.identification.first_fit import with_load, without_load
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe

@@ -24,7 +24,7 @@ from steelyard.identification.result import Identification
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Piece, Samples
-from steelyard.simulation.references import with_runs
+from steelyard.simulation.experiment import with_runs
 
 RUNS = 20
 FEWEST_RUNS = 5

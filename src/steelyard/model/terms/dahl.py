@@ -8,8 +8,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import DAHL
-from steelyard._kernels.presliding import dahl_states
+from steelyard._kernels.laws import DAHL, dahl_states
 from steelyard.model.robot import Robot
 from steelyard.model.terms.term import PAST, Entry, Law, Motion, joint_laws, per_joint, shape_name
 

@@ -14,8 +14,8 @@ from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.identification.first_fit import to_scale
 from steelyard.identification.loop_findings import posture_findings
-from steelyard.identification.scale import to_scale
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.project.checks.channel_map import order, sides, signs, units

@@ -14,8 +14,8 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators import WLS
 from steelyard.identification.delays import Delays, effort_shifts, estimate_delays
+from steelyard.identification.first_fit import carried_links, with_load, without_load
 from steelyard.identification.identify import identify
-from steelyard.identification.load import carried_links, with_load, without_load
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import DEFAULT_TERMS, Motion, named_terms
@@ -27,7 +27,7 @@ from steelyard.validation import cross_validate, cross_validation, validate
 from steelyard.validation.cross_validation import cross_validate_problem
 from testbed.simulated import arm, model_of, motion_of, silent
 
-load = sys.modules["steelyard.identification.load"]
+load = sys.modules["steelyard.identification.first_fit"]
 FILTERS = {"lowpass_hz": 8.0, "decimate": 6}
 TERMS = named_terms((*DEFAULT_TERMS, "load"))
 

@@ -12,9 +12,9 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, ProjectError
 from steelyard.estimators import MAP, WLS, Gains, Ridge
 from steelyard.formats.robots import read_robot
+from steelyard.identification.first_fit import to_scale
 from steelyard.identification.identify import identify
 from steelyard.identification.prediction import predict
-from steelyard.identification.scale import to_scale
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, inertial_vector
 from steelyard.model.payload import Payload

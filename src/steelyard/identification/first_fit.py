@@ -1,4 +1,7 @@
-"""What the gears carry: inertias behind the term `load`, from the robot file or from a first fit without that term."""
+"""First fits: what must be known before the fit that counts.
+
+The inertias behind the term `load`, where the robot file gives none, and drive gains, for every step that must compare
+efforts with torques."""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from steelyard._arrays import Array
-from steelyard.estimators import WLS
-from steelyard.estimators.estimator import estimated
+from steelyard._arrays import Array, single_threaded
+from steelyard.estimators import WLS, Estimator
+from steelyard.estimators.estimator import estimated, finds_gains
 from steelyard.estimators.standard_set import minimum_norm
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -54,3 +57,25 @@ def with_load(
     problem = replace(problem, model=replace(problem.model, carried=links))
     links = carried_links(problem.model, seen(observe(problem, progress=progress)))
     return replace(problem, model=replace(problem.model, carried=links))
+
+
+@single_threaded
+def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:
+    """The problem with efforts turned into torques by the gains of a first fit, where the estimator finds gains.
+
+    Delays, derivatives and terms are chosen by fits that take efforts for torques: with gains unknown, one parameter
+    would have another size in every joint's rows.
+    """
+    if not finds_gains(estimator):
+        return problem
+    plain = without_load(replace(problem, factor=()))
+    found = estimated(estimator, base_parameters(plain.model), observe(plain, progress=progress))
+    assert found.gains is not None
+    return replace(problem, factor=tuple(found.gains.factor.tolist()))
+
+
+def with_load_to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:
+    """`with_load` where efforts may not be torques yet; their scale is left as it was."""
+    if problem.model.knows_load:
+        return problem
+    return replace(problem, model=with_load(to_scale(problem, estimator, progress), progress).model)
