@@ -22,7 +22,7 @@ FIGAROH_STAMP := .venv-figaroh/.installed
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo test check bench evidence accuracy docs build clean
+.PHONY: help install demo quick test check bench evidence accuracy docs build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ install: $(WARM)  ## make .venv, install Steelyard in it and compile its kernels
 
 demo: install  ## the one-minute tour: a simulated robot, identified, with a report
 	$(BIN)/steelyard demo
+
+quick: install  ## the tests that are not slow, under two minutes
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" $(PYTEST_ARGS)
 
 test: install  ## the whole suite on two processes; PYTEST_ARGS="-k wls" to narrow it
 	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
