@@ -198,7 +198,7 @@ def bench_p0() -> dict[str, float]:
     from steelyard.estimators import WLS
     from steelyard.estimators.least_squares import joint_deviations
     from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
-    from steelyard.physical.consistency import judge
+    from steelyard.physical.consistency import check_links
     from steelyard.physical.nearest import nearest_feasible
     from steelyard.physical.prior import Widths, column_widths
 
@@ -219,7 +219,7 @@ def bench_p0() -> dict[str, float]:
         sets.append(closest(base, full.value, nominal, width))
         sets.append(closest_on_essential(information, base, names, nominal, 1.0 / joint_deviations(information, base)))
         for theta in sets:
-            judge(model.layout, theta, 0.0)
+            check_links(model.layout, theta, 0.0)
         nearest_feasible(base, full.value, full.covariance_classical, nominal)
         cross_validate(base, information, WLS(), 10)
 

@@ -13,12 +13,12 @@ from scipy.interpolate import CubicSpline
 from steelyard import (
     Recording,
     Samples,
+    candidate_terms,
     estimate_delays,
-    offers,
     prepare,
     read_project,
     read_recording,
-    select,
+    select_terms,
     with_load,
 )
 from steelyard.project.automatic import settled
@@ -82,11 +82,11 @@ def placebos() -> Iterator[tuple[str, str, int, int]]:
     for name, cycles in CYCLES.items():
         project, runs = opened(name)
         problem = with_load(project.problem(project.model(), runs))
-        chosen = select(problem, offers(cycles))
+        chosen = select_terms(problem, candidate_terms(cycles))
         tried = [trial for trial in chosen.trials if trial.verdict.startswith("placebo")]
         how = "selection refused" if chosen.refused else f"{len(chosen.folds)} runs"
         yield name, how, len(tried), len(chosen.placebos_passed)
         if chosen.refused:
-            forced = select(problem, offers(cycles), blocks=12)
+            forced = select_terms(problem, candidate_terms(cycles), blocks=12)
             tried = [trial for trial in forced.trials if trial.verdict.startswith("placebo")]
             yield name, "forced on 12 stretches of time", len(tried), len(forced.placebos_passed)

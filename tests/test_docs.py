@@ -20,7 +20,7 @@ from steelyard.cli import app
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import KNOWN
 from steelyard.formats.robots.toml import DhRow, MdhRow, Table
-from steelyard.identification.term_selection import offers
+from steelyard.identification.term_selection import candidate_terms
 from steelyard.model.terms import GEAR_TERMS, TERMS
 from steelyard.project.demos.demo import demo
 from steelyard.project.project import (
@@ -253,11 +253,13 @@ def test_every_term_is_documented_with_its_options() -> None:
         assert {key: ast.literal_eval(value) for key, value in re.findall(r"(\w+)=([^,]+)", row[1])} == options, name
 
 
-def test_friction_page_marks_the_default_set_and_the_offers() -> None:
+def test_friction_page_marks_the_default_set_and_the_candidates() -> None:
     page = (DOCS / "friction.md").read_text("utf-8")
     rows = re.findall(r"^\| \[?`([\w-]+)`.* \| ([^|]+) \|$", page, re.MULTILINE)
     assert {name for name, cell in rows if cell == "yes"} == set(GEAR_TERMS)
-    assert {name for name, cell in rows if cell.startswith("offered")} == {offer.term.name for offer in offers(1.0)}
+    assert {name for name, cell in rows if cell.startswith("offered")} == {
+        offer.term.name for offer in candidate_terms(1.0)
+    }
 
 
 def test_readme_names_the_two_commands_and_shows_a_picture() -> None:

@@ -12,7 +12,7 @@ from steelyard.export.code.c import c_files
 from steelyard.export.code.python import python_file
 from steelyard.export.export import Export
 from steelyard.export.latex import latex_table
-from steelyard.export.parameter_set import Identified, identified
+from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.robot_files.mjcf import edited_mjcf
 from steelyard.export.robot_files.mjcf_new import new_mjcf
 from steelyard.export.robot_files.urdf import edited_urdf
@@ -25,7 +25,7 @@ from steelyard.identification.first_fit import with_load
 from steelyard.identification.identify import identify
 from steelyard.identification.prediction import predict
 from steelyard.identification.result import Identification
-from steelyard.identification.term_selection import Selection, offers, select
+from steelyard.identification.term_selection import Selection, candidate_terms, select_terms
 from steelyard.identification.weighing import PayloadResult, weigh_payload
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
@@ -58,7 +58,7 @@ from steelyard.motion.obstacles import Box, Capsule, Plane, Surroundings
 from steelyard.motion.random import limits_of, random_fourier, random_points
 from steelyard.motion.trajectory import Fourier, Quintic, TrapezoidalAcceleration
 from steelyard.online.causal_filter import Chunk
-from steelyard.online.online import Online, Watch
+from steelyard.online.online import ChangeDetection, Online
 from steelyard.physical.constraints import Constraints
 from steelyard.project.project import read_project
 from steelyard.project.result_file import read_result
@@ -91,6 +91,7 @@ __all__ = [
     "Box",
     "Capsule",
     "Cascade",
+    "ChangeDetection",
     "ChannelMap",
     "Chunk",
     "Column",
@@ -120,7 +121,7 @@ __all__ = [
     "Gains",
     "Huber",
     "Identification",
-    "Identified",
+    "IdentifiedModel",
     "Information",
     "LoadFriction",
     "Loop",
@@ -157,10 +158,10 @@ __all__ = [
     "TrapezoidalAcceleration",
     "Validation",
     "Viscous",
-    "Watch",
     "base_parameters",
     "builtin_robots",
     "c_files",
+    "candidate_terms",
     "compare",
     "cross_validate",
     "design_excitation",
@@ -168,14 +169,13 @@ __all__ = [
     "edited_urdf",
     "estimate_delays",
     "forecast",
-    "identified",
+    "identified_model",
     "identify",
     "latex_table",
     "limits_of",
     "new_mjcf",
     "new_urdf",
     "observe",
-    "offers",
     "planned",
     "predict",
     "prepare",
@@ -187,7 +187,7 @@ __all__ = [
     "read_result",
     "read_robot",
     "run",
-    "select",
+    "select_terms",
     "simulate",
     "validate",
     "weigh_payload",

@@ -53,7 +53,7 @@ from steelyard.model.terms import (
     on_joints,
     plain_terms,
 )
-from steelyard.physical.consistency import judge_link
+from steelyard.physical.consistency import check_body
 from testbed.trees import (
     random_inertia,
     random_pose,
@@ -573,7 +573,7 @@ def test_any_total_is_split_into_bodies_that_can_exist(seed: int, count: int) ->
     total = random_inertia(rng)
     bodies = split(link, total)
     assert relative(summed(bodies, link), total) < 1e-12
-    assert all(judge_link(name, vector).passes for name, vector in bodies.items())
+    assert all(check_body(name, vector).passes for name, vector in bodies.items())
 
 
 def test_lumps_keep_the_inertia_of_the_file_where_the_rest_can_exist() -> None:
@@ -605,7 +605,7 @@ def test_a_point_mass_has_no_room_to_be_shared() -> None:
     point = inertial_vector(2.0, np.array([0.1, 0.2, 0.3]), np.zeros((3, 3)))
     bodies = split(link, point)
     assert relative(summed(bodies, link), point) < 1e-12
-    assert all(judge_link(name, vector).passes for name, vector in bodies.items())
+    assert all(check_body(name, vector).passes for name, vector in bodies.items())
 
 
 def test_a_lump_that_loses_its_mass_is_accepted_by_mujoco(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from steelyard.physical.consistency import (
     Consistency,
     LinkVerdict,
     MassMatrixFloor,
-    judge,
-    judge_bodies,
-    judge_stated,
+    check_bodies,
+    check_links,
+    check_stated,
     mass_matrix_floor,
     negative_drive,
     robot_bodies,
@@ -66,9 +66,9 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
     spread, asked = scatter(result.std, result.covariance_classical), Constraints(tolerance=tolerance)
     answer = own_or_nearest(result.base, result.value, result.standard, spread, asked)
     # the set lies on the boundary as a rule, and the solver's last digits with it
-    verdict = judge(layout, answer.theta, tolerance + CERTIFIED)
+    verdict = check_links(layout, answer.theta, tolerance + CERTIFIED)
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
-    stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, judge_stated(layout, tolerance)
+    stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, check_stated(layout, tolerance)
     findings = (*answer.findings, *_uncertified(result, answer, tolerance), *bodies.findings)
     _show_feasibility(result, answer)
     _show_links(_TITLES[answer.status == OWN], verdict.links)
@@ -108,7 +108,7 @@ def _uncertified(result: Identification, answer: Feasibility, tolerance: float) 
     """What keeps the certified set of a result from being taken, as a rotor inertia that was allowed to be negative."""
     if result.certificate is None or result.standard is None or answer.status == OWN:
         return ()
-    return judge(result.base.layout, result.standard, tolerance + CERTIFIED).findings
+    return check_links(result.base.layout, result.standard, tolerance + CERTIFIED).findings
 
 
 def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
     model = Model(robot, named_terms(robot.terms if robot.terms is not None else DEFAULT_TERMS))
     theta = model.layout.nominal
     negative = () if theta is None else negative_drive(model.layout, theta)
-    verdict = judge_bodies(bodies, tolerance, negative)
+    verdict = check_bodies(bodies, tolerance, negative)
     floor = None if theta is None else mass_matrix_floor(model, theta)
     findings = (*verdict.findings, *(() if floor is None else floor.findings))
     _show_links(robot.name, verdict.links)

@@ -17,7 +17,7 @@ from steelyard.export.code.python import python_file
 from steelyard.export.code.text import own_name
 from steelyard.export.export import Export
 from steelyard.export.latex import latex_table
-from steelyard.export.parameter_set import Identified, identified
+from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.robot_files.changes import Change
 from steelyard.export.robot_files.mjcf import edited_mjcf
 from steelyard.export.robot_files.mjcf_new import new_mjcf
@@ -64,7 +64,7 @@ def export_command(
     reopened = reopen(result, [], load=load)
     origin = _origin(reopened, to, source)
     place = _place(result, reopened, to, origin, out, name)
-    chosen = None if to == "latex" else identified(reopened.model, reopened.result, load, allow_infeasible)
+    chosen = None if to == "latex" else identified_model(reopened.model, reopened.result, load, allow_infeasible)
     made = _made(to, reopened, chosen, origin, name, regroupings)
     notes = (*made.notes, *_apart_from(made.beside, origin, place), *_own_robot(reopened, place))
     made = replace(made, notes=notes)
@@ -162,7 +162,12 @@ def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tupl
 
 
 def _made(
-    to: str, reopened: Reopened, chosen: Identified | None, origin: Path | None, name: str | None, regroupings: bool
+    to: str,
+    reopened: Reopened,
+    chosen: IdentifiedModel | None,
+    origin: Path | None,
+    name: str | None,
+    regroupings: bool,
 ) -> Export:
     if chosen is None:
         return latex_table(reopened.result, reopened.model.robot, regroupings, name)
@@ -190,7 +195,9 @@ def _write(place: Path, made: Export) -> tuple[Path, ...]:
 # --- For people and programs ------------------------------------------------------------------------------------------
 
 
-def _document(made: Export, chosen: Identified | None, origin: Path | None, written: Sequence[Path]) -> dict[str, Any]:
+def _document(
+    made: Export, chosen: IdentifiedModel | None, origin: Path | None, written: Sequence[Path]
+) -> dict[str, Any]:
     standard = None
     if chosen is not None:
         standard = {
@@ -218,7 +225,7 @@ def _document(made: Export, chosen: Identified | None, origin: Path | None, writ
     )
 
 
-def _show(made: Export, chosen: Identified | None) -> None:
+def _show(made: Export, chosen: IdentifiedModel | None) -> None:
     if made.changes:
         people.print(_change_table(made.changes))
     for one in made.left_out:

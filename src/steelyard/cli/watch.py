@@ -24,7 +24,7 @@ from steelyard.cli.console import app, emit_line, number, people, percent, progr
 from steelyard.cli.identify import show_result
 from steelyard.errors import ProjectError, SteelyardError, choices
 from steelyard.online.history import RECENT, Course
-from steelyard.online.online import WATCH, Change, Watch
+from steelyard.online.online import WATCH, Change, ChangeDetection
 from steelyard.project.project import read_project
 from steelyard.project.result_file import RESULT, check_folder, record
 from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
@@ -62,7 +62,7 @@ def watch_command(
     """Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the last."""
     if forgetting is not None and forgetting not in RULES:
         raise ProjectError(choices("forgetting", forgetting, RULES))
-    watching = Watch(learn_s=learn, false_alarms_per_hour=false_alarms) if learn else None
+    watching = ChangeDetection(learn_s=learn, false_alarms_per_hour=false_alarms) if learn else None
     options = Options(cast("Rule | None", forgetting), memory, watching, refresh)
     if out is not None:
         check_folder(out, FOLLOWED_FILES)

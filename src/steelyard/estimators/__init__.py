@@ -22,7 +22,7 @@ from steelyard.estimators.regularised.ridge import Ridge
 from steelyard.estimators.rls import RLS
 from steelyard.estimators.simulated.didim import DIDIM
 from steelyard.estimators.simulated.iv import IV
-from steelyard.estimators.simulated.output_error import OutputError
+from steelyard.estimators.simulated.output_error import OutputErrorMethod
 from steelyard.estimators.wls import WLS
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.prior import Widths
@@ -43,7 +43,7 @@ __all__ = [
     "Estimator",
     "Gains",
     "Huber",
-    "OutputError",
+    "OutputErrorMethod",
     "Recursive",
     "Ridge",
     "TLSMixed",
@@ -54,7 +54,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind
     for kind in (
         LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS, IV,
-        DIDIM, OutputError,
+        DIDIM, OutputErrorMethod,
     )
 }  # fmt: skip
 # Options that are tables of their own.
