@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from steelyard import Problem, Samples, candidate_terms, identify, observe, read_project, select_terms, with_load
+from steelyard import Problem, Samples, identify, observe, read_project
 from steelyard.estimators import Estimator
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
-from steelyard.identification.first_fit import without_load
-from steelyard.identification.term_selection import independent_runs, with_terms
+from steelyard.identification.first_fit import with_load, without_load
+from steelyard.identification.term_selection import candidate_terms, independent_runs, select_terms, with_terms
 from steelyard.model.model import Model
 from steelyard.model.terms import named_terms, plain_terms
 from steelyard.project.automatic import settled

@@ -13,14 +13,11 @@ from scipy.interpolate import CubicSpline
 from steelyard import (
     Recording,
     Samples,
-    candidate_terms,
-    estimate_delays,
     prepare,
     read_project,
     read_recording,
-    select_terms,
-    with_load,
 )
+from steelyard.identification import candidate_terms, estimate_delays, select_terms, with_load
 from steelyard.project.automatic import settled
 from steelyard.project.project import Project
 

@@ -22,9 +22,10 @@ from claims import Claim
 from rich.console import Console
 from rich.table import Table
 
-from steelyard import Model, Preparation, identify, predict, read_project, read_recording, read_robot
+from steelyard import Model, Preparation, identify, read_project, read_recording, read_robot
 from steelyard._arrays import Array
 from steelyard.estimators import RLS
+from steelyard.identification.prediction import predict
 from steelyard.identification.result import Identification
 from steelyard.model.parameters import inertial_vector
 from steelyard.model.payload import Payload

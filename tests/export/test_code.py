@@ -28,7 +28,7 @@ from steelyard.export.export import Export
 from steelyard.export.latex import HEADS, escaped, latex_table
 from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.parity import Parity, random_states
-from steelyard.export.robot_files.urdf_new import new_urdf
+from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
@@ -360,7 +360,7 @@ def test_a_payload_becomes_part_of_its_link(tmp_path: Path) -> None:
         bodies = theta.copy()
         bodies[model.inertial_index] = body
         chosen = IdentifiedModel(model, bodies, "drawn", load)
-        left_out = new_urdf(model, chosen.bearing, chosen.load).left_out
+        left_out = generated_urdf(model, chosen.bearing, chosen.load).left_out
         assert any("The payload box" in one for one in left_out) == told
     with pytest.raises(ModelError, match="Valid: none, box"):
         parts(model, theta, "crate")

@@ -20,9 +20,9 @@ from steelyard.export.latex import latex_table
 from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.robot_files.changes import Change
 from steelyard.export.robot_files.mjcf import edited_mjcf
-from steelyard.export.robot_files.mjcf_new import new_mjcf
+from steelyard.export.robot_files.mjcf_new import generated_mjcf
 from steelyard.export.robot_files.urdf import edited_urdf
-from steelyard.export.robot_files.urdf_new import new_urdf
+from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import builtin_robots
 from steelyard.formats.robots.urdf import root_tag
 from steelyard.model.payload import UNLOADED
@@ -176,7 +176,7 @@ def _made(
     if to == "python":
         return python_file(chosen, name)
     if origin is None:
-        return (new_urdf if to == "urdf" else new_mjcf)(chosen.model, chosen.bearing, chosen.load)
+        return (generated_urdf if to == "urdf" else generated_mjcf)(chosen.model, chosen.bearing, chosen.load)
     return (edited_urdf if to == "urdf" else edited_mjcf)(chosen.model, chosen.bearing, origin, chosen.load)
 
 
