@@ -35,7 +35,8 @@ from steelyard.physical.consistency import check_links, link_columns, pseudo_ine
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible, own_or_nearest, scatter
 from steelyard.physical.prior import Widths, column_widths, nominal_prior, with_friction
-from steelyard.project.result_file import document, read_result, text
+from steelyard.project.documents import text
+from steelyard.project.result_file import document, read_result
 from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

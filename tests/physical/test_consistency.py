@@ -42,7 +42,8 @@ from steelyard.physical.consistency import (
     robot_bodies,
 )
 from steelyard.physical.nearest import Constraints, nearest_feasible, scatter
-from steelyard.project.result_file import document, text
+from steelyard.project.documents import text
+from steelyard.project.result_file import document
 from steelyard.regression.scores import Score
 from testbed.command import Run
 from testbed.trees import random_inertia, random_pose, random_tree, rigid_model

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from steelyard.findings import Finding
-from steelyard.project.result_file import text
+from steelyard.project.documents import text
 
 app = typer.Typer(
     add_completion=False,

@@ -26,8 +26,9 @@ from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import builtin_robots
 from steelyard.formats.robots.urdf import root_tag
 from steelyard.model.payload import UNLOADED
+from steelyard.project.documents import record
 from steelyard.project.reopen import Reopened, reopen
-from steelyard.project.result_file import check_file, read_document, record, result_file, whole_folder, write_files
+from steelyard.project.result_file import check_file, read_document, result_file, whole_folder, write_files
 
 SCHEMA = "steelyard.export/1"
 # Formats that edit a robot file, with the root of such a file and how a new one is called; then those that do not.

@@ -15,8 +15,9 @@ from steelyard.errors import ProjectError, choices
 from steelyard.identification.weighing import FREE, PayloadResult, Quantity, weigh_payload
 from steelyard.model.parameters import INERTIAL
 from steelyard.model.payload import Payload
+from steelyard.project.documents import record, text
 from steelyard.project.reopen import reopen
-from steelyard.project.result_file import check_folder, record, text, whole_folder
+from steelyard.project.result_file import check_folder, whole_folder
 
 DOCUMENT = "payload.json"
 

@@ -12,9 +12,10 @@ from rich.table import Column, Table
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import DataError
+from steelyard.project.documents import record
 from steelyard.project.project import RunSpec
 from steelyard.project.reopen import Reopened, reopen
-from steelyard.project.result_file import read_document, record
+from steelyard.project.result_file import read_document
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.validation.twin import RUNS, Twin, twin

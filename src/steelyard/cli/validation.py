@@ -21,9 +21,10 @@ from steelyard.identification.result import Identification
 from steelyard.identification.term_selection import with_terms
 from steelyard.model.payload import UNLOADED
 from steelyard.project.automatic import selected_terms, settled
+from steelyard.project.documents import record
 from steelyard.project.project import AUTO, read_project
 from steelyard.project.reopen import reopen
-from steelyard.project.result_file import read_result, record
+from steelyard.project.result_file import read_result
 from steelyard.regression.problem import Problem
 from steelyard.validation import (
     Comparison,

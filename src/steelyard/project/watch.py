@@ -22,8 +22,9 @@ from steelyard.model.model import Model
 from steelyard.online.history import Course
 from steelyard.online.online import Change, ChangeDetection, Online, Phase
 from steelyard.project.automatic import settled
+from steelyard.project.documents import text
 from steelyard.project.project import AUTO, NONE, Project, RunSpec
-from steelyard.project.result_file import REPORT, RESULT, document, text, whole_folder
+from steelyard.project.result_file import REPORT, RESULT, document, whole_folder
 from steelyard.project.spec import per_joint
 from steelyard.regression.decimation import Decimator
 from steelyard.regression.forgetting import Rule
