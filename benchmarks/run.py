@@ -8,6 +8,7 @@
     online      a running log of a 6-axis robot, identified and watched chunk by chunk
     consistent  robots that can exist, a 7-axis arm and a tree of 30 links, beside cvxpy on the same problem
     export      exported C: inverse dynamics beside Pinocchio's and our own kernel
+    door        processor time of the import and of `--help`
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
 `make bench` runs all and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
@@ -38,6 +39,7 @@ from statistics import median
 
 import numpy as np
 from consistent import bench_consistent, consistent_table
+from door import bench_door, door_table
 from iv import bench_iv, iv_table
 from loops import bench_loops, loops_table
 
@@ -361,6 +363,8 @@ def _table(results: dict[str, dict]) -> str:
         lines += consistent_table(results["consistent"])
     if "export" in results:
         lines += export_table(results["export"])
+    if "door" in results:
+        lines += door_table(results["door"])
     return "\n".join(lines)
 
 
@@ -380,6 +384,7 @@ def main() -> None:
             "online",
             "consistent",
             "export",
+            "door",
         ),
     )
     parser.add_argument("--samples", type=int, default=10_000_000)
@@ -401,6 +406,7 @@ def main() -> None:
         "online": bench_online,
         "consistent": bench_consistent,
         "export": bench_export,
+        "door": bench_door,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

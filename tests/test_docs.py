@@ -13,10 +13,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import typer
 
 from steelyard import builtin_robots
-from steelyard.cli import app
+from steelyard.cli import COMMANDS, load_command
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import KNOWN
 from steelyard.formats.robots.toml import DhRow, MdhRow, Table
@@ -228,7 +227,7 @@ def test_every_finding_is_explained_and_no_other() -> None:
 
 
 def test_every_command_and_option_is_in_the_readme() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = {name: load_command(name) for name in COMMANDS}
     assert set(re.findall(r"^\| `steelyard (\w+)", README, re.MULTILINE)) == set(commands)
     for name, command in commands.items():
         row = next(line for line in README.splitlines() if line.startswith(f"| `steelyard {name}"))
