@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import steelyard
 from steelyard import builtin_robots
 from steelyard.cli import COMMANDS, load_command
 from steelyard.estimators import ESTIMATORS
@@ -234,6 +235,18 @@ def test_every_command_and_option_is_in_the_readme() -> None:
         options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         assert "--json" in options
         assert set(re.findall(r"--[a-z-]+", row)) == options - {"--json", "--help"}, name
+
+
+def test_names_page_lists_exactly_the_public_names() -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    tables, namespaces = page.split("\n## Namespaces\n")
+    assert re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE) == list(steelyard._NAMES)
+    listed = re.findall(r"^\| `sy\.(\w+)` \|", namespaces, re.MULTILINE)
+    assert sorted(listed) == sorted(steelyard._NAMESPACES)
+    held = dict(re.findall(r"^### sy\.(\w+)\n\n(.*)\n", namespaces, re.MULTILINE))
+    assert list(held) == listed
+    for name, row in held.items():
+        assert re.findall(r"`(\w+)`", row) == getattr(steelyard, name).__all__, name
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

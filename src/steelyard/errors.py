@@ -15,7 +15,6 @@ __all__ = [
     "RobotError",
     "SimulationError",
     "SteelyardError",
-    "choices",
 ]
 
 

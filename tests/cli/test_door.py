@@ -36,15 +36,15 @@ NAMES = sorted(set(sy.__all__) - set(NAMESPACES))
 FORMER = """
     LS MAP PD PID RLS TLS WLS AsymmetricCoulomb AsymmetricViscous BSplineFamily BaseParameters Box Capsule Cascade
     ChannelMap Chunk Column Comparison Compensator ComputedTorque ConditionNumber Consistent Constraints Coulomb
-    Coupling CrossValidation DOptimal Dahl Delays Design DeviationTargets Drift Entry Essential Experiment Export Finding
-    Forecast Fourier FourierFamily Gains Huber Identification Identified Information LoadFriction Loop Model Motion
-    MotionLimits Offset OnJoints Online Payload PayloadResult Plane Plant PowerLaw Preparation Problem Quintic Recording
-    Reference Ridge Ripple Robot Rotor Samples Selection Signal Simulated Springs SteelyardError Stribeck Surroundings
-    TLSMixed Term TrapezoidalAcceleration Validation Viscous Watch base_parameters builtin_robots c_files compare
-    cross_validate design_excitation edited_mjcf edited_urdf estimate_delays forecast identified identify latex_table limits_of
-    new_mjcf new_urdf observe offers planned predict prepare python_file random_fourier random_points read_project
-    read_recording read_result read_robot run select simulate validate weigh_payload with_load
-    IV DIDIM OutputError ConsistentGains Recursive check twin nearest_feasible judge
+    Coupling CrossValidation DOptimal Dahl Delays Design DeviationTargets Drift Entry Essential Experiment Export
+    Finding Forecast Fourier FourierFamily Gains Huber Identification Identified Information LoadFriction Loop Model
+    Motion MotionLimits Offset OnJoints Online Payload PayloadResult Plane Plant PowerLaw Preparation Problem
+    Quintic Recording Reference Ridge Ripple Robot Rotor Samples Selection Signal Simulated Springs SteelyardError
+    Stribeck Surroundings TLSMixed Term TrapezoidalAcceleration Validation Viscous Watch base_parameters
+    builtin_robots c_files compare cross_validate design_excitation edited_mjcf edited_urdf estimate_delays forecast
+    identified identify latex_table limits_of new_mjcf new_urdf observe offers planned predict prepare python_file
+    random_fourier random_points read_project read_recording read_result read_robot run select simulate validate
+    weigh_payload with_load IV DIDIM OutputError ConsistentGains Recursive check twin nearest_feasible judge
 """
 
 
