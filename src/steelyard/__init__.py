@@ -226,17 +226,20 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+# Not for type checkers: to them every name would exist.
+if not TYPE_CHECKING:
 
-    if name in _NAMESPACES:
-        found = import_module(_NAMESPACES[name])
-    elif name in _NAMES:
-        found = getattr(import_module(_NAMES[name]), name)
-    else:
-        raise AttributeError(f"module 'steelyard' has no attribute '{name}'.{_hint(name)}")
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _NAMESPACES:
+            found = import_module(_NAMESPACES[name])
+        elif name in _NAMES:
+            found = getattr(import_module(_NAMES[name]), name)
+        else:
+            raise AttributeError(f"module 'steelyard' has no attribute '{name}'.{_hint(name)}")
+        globals()[name] = found
+        return found
 
 
 def _hint(name: str) -> str:
