@@ -59,7 +59,7 @@ def bench_export() -> dict[str, dict[str, float]]:
 def _bench(robot) -> dict[str, float]:
     from steelyard import Model
     from steelyard._kernels.dynamics import inverse_dynamics
-    from steelyard.export.parameter_set import Identified
+    from steelyard.export.parameter_set import IdentifiedModel
     from steelyard.model.terms import named_terms, rich_terms
 
     bare, rich = Model(robot), Model(robot, named_terms(rich_terms(robot)))
@@ -77,8 +77,8 @@ def _bench(robot) -> dict[str, float]:
     theirs, alone, apart = _pinocchio(robot, theta.reshape(-1, 10), q, v, a, bare.torque(q, v, a, theta))
     n = robot.dof
     return {
-        "c_us": _compiled(Identified(bare, theta, "nominal"), q, v, a),
-        "c_rich_us": _compiled(Identified(rich, full, "nominal"), q, v, a),
+        "c_us": _compiled(IdentifiedModel(bare, theta, "nominal"), q, v, a),
+        "c_rich_us": _compiled(IdentifiedModel(rich, full, "nominal"), q, v, a),
         "kernel_us": 1e6 * kernel,
         "pinocchio_us": 1e6 * n / (n - 1) * (theirs - alone),
         "pinocchio_call_us": 1e6 * theirs,

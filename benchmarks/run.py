@@ -8,6 +8,7 @@
     online      a running log of a 6-axis robot, identified and watched chunk by chunk
     consistent  robots that can exist, a 7-axis arm and a tree of 30 links, beside cvxpy on the same problem
     export      exported C: inverse dynamics beside Pinocchio's and our own kernel
+    door        processor time of the import and of `--help`
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
 `make bench` runs all and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
@@ -38,6 +39,7 @@ from statistics import median
 
 import numpy as np
 from consistent import bench_consistent, consistent_table
+from door import bench_door, door_table
 from iv import bench_iv, iv_table
 from loops import bench_loops, loops_table
 
@@ -198,7 +200,7 @@ def bench_p0() -> dict[str, float]:
     from steelyard.estimators import WLS
     from steelyard.estimators.least_squares import joint_deviations
     from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
-    from steelyard.physical.consistency import judge
+    from steelyard.physical.consistency import check_links
     from steelyard.physical.nearest import nearest_feasible
     from steelyard.physical.prior import Widths, column_widths
 
@@ -219,7 +221,7 @@ def bench_p0() -> dict[str, float]:
         sets.append(closest(base, full.value, nominal, width))
         sets.append(closest_on_essential(information, base, names, nominal, 1.0 / joint_deviations(information, base)))
         for theta in sets:
-            judge(model.layout, theta, 0.0)
+            check_links(model.layout, theta, 0.0)
         nearest_feasible(base, full.value, full.covariance_classical, nominal)
         cross_validate(base, information, WLS(), 10)
 
@@ -361,6 +363,8 @@ def _table(results: dict[str, dict]) -> str:
         lines += consistent_table(results["consistent"])
     if "export" in results:
         lines += export_table(results["export"])
+    if "door" in results:
+        lines += door_table(results["door"])
     return "\n".join(lines)
 
 
@@ -380,6 +384,7 @@ def main() -> None:
             "online",
             "consistent",
             "export",
+            "door",
         ),
     )
     parser.add_argument("--samples", type=int, default=10_000_000)
@@ -401,6 +406,7 @@ def main() -> None:
         "online": bench_online,
         "consistent": bench_consistent,
         "export": bench_export,
+        "door": bench_door,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from steelyard import Problem, Samples, identify, observe, offers, read_project, select, with_load
+from steelyard import Problem, Samples, identify, observe, read_project
 from steelyard.estimators import Estimator
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
-from steelyard.identification.first_fit import without_load
-from steelyard.identification.term_selection import independent_runs, with_terms
+from steelyard.identification.first_fit import with_load, without_load
+from steelyard.identification.term_selection import candidate_terms, independent_runs, select_terms, with_terms
 from steelyard.model.model import Model
 from steelyard.model.terms import named_terms, plain_terms
 from steelyard.project.automatic import settled
@@ -151,7 +151,7 @@ def summed(results: Sequence[tuple[np.ndarray, np.ndarray, int]]) -> Errors:
 
 def selected(problem: Problem, case: Case, part: Part) -> Problem:
     """The problem with the terms that the runs to fit choose."""
-    inner = select(with_load(problem.with_runs(part.fitted)), offers(case.cycles))
+    inner = select_terms(with_load(problem.with_runs(part.fitted)), candidate_terms(case.cycles))
     return with_terms(problem, inner)
 
 

@@ -22,7 +22,7 @@ from steelyard._arrays import Array
 from steelyard.estimators import Consistent
 from steelyard.estimators.consistent.priors import Regulariser
 from steelyard.identification.result import Identification
-from steelyard.physical.consistency import judge
+from steelyard.physical.consistency import check_links
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible
 from steelyard.project.automatic import settled
@@ -93,7 +93,7 @@ def certified(of: str, several: Sequence[Judged]) -> Claim:
 
 def reference() -> Iterator[Claim]:
     _, base, table = p0()
-    verdicts = judge(base.layout, table.ref)
+    verdicts = check_links(base.layout, table.ref)
     wrong = [f"link{j}" for j in range(2, 7) if not verdicts[f"link{j}"].passes]
     claim, shown = "P0, χ_ref as printed: impossible of links 2 to 6", "{} (pseudo-inertia {:.4f})"
     smallest = verdicts["link3"].pseudo_smallest

@@ -13,14 +13,11 @@ from scipy.interpolate import CubicSpline
 from steelyard import (
     Recording,
     Samples,
-    estimate_delays,
-    offers,
     prepare,
     read_project,
     read_recording,
-    select,
-    with_load,
 )
+from steelyard.identification import candidate_terms, estimate_delays, select_terms, with_load
 from steelyard.project.automatic import settled
 from steelyard.project.project import Project
 
@@ -82,11 +79,11 @@ def placebos() -> Iterator[tuple[str, str, int, int]]:
     for name, cycles in CYCLES.items():
         project, runs = opened(name)
         problem = with_load(project.problem(project.model(), runs))
-        chosen = select(problem, offers(cycles))
+        chosen = select_terms(problem, candidate_terms(cycles))
         tried = [trial for trial in chosen.trials if trial.verdict.startswith("placebo")]
         how = "selection refused" if chosen.refused else f"{len(chosen.folds)} runs"
         yield name, how, len(tried), len(chosen.placebos_passed)
         if chosen.refused:
-            forced = select(problem, offers(cycles), blocks=12)
+            forced = select_terms(problem, candidate_terms(cycles), blocks=12)
             tried = [trial for trial in forced.trials if trial.verdict.startswith("placebo")]
             yield name, "forced on 12 stretches of time", len(tried), len(forced.placebos_passed)

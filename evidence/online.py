@@ -22,9 +22,10 @@ from claims import Claim
 from rich.console import Console
 from rich.table import Table
 
-from steelyard import Model, Preparation, identify, predict, read_project, read_recording, read_robot
+from steelyard import Model, Preparation, identify, read_project, read_recording, read_robot
 from steelyard._arrays import Array
 from steelyard.estimators import RLS
+from steelyard.identification.prediction import predict
 from steelyard.identification.result import Identification
 from steelyard.model.parameters import inertial_vector
 from steelyard.model.payload import Payload
@@ -32,7 +33,7 @@ from steelyard.model.robot import Limits, Robot
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.online.causal_filter import Chunk
-from steelyard.online.online import Change, Online, Watch
+from steelyard.online.online import Change, ChangeDetection, Online
 from steelyard.project.project import Project
 from steelyard.signals.channels import resolve
 
@@ -156,7 +157,7 @@ def simulated(seed: int, seconds: float, pickup_s: float | None, friction: float
 
 
 def online(model: Model | None = None, **options: object) -> Online:
-    settings = {"watch": Watch(learn_s=LEARN_S), "estimator": ESTIMATOR, **FILTERS, **options}
+    settings = {"watch": ChangeDetection(learn_s=LEARN_S), "estimator": ESTIMATOR, **FILTERS, **options}
     return Online(model or world().model, PREPARATION, **settings)  # type: ignore[arg-type]
 
 

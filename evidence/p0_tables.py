@@ -27,7 +27,7 @@ from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.terms import named_terms
-from steelyard.physical.consistency import judge
+from steelyard.physical.consistency import check_links
 from steelyard.physical.prior import Widths, column_widths
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
@@ -122,7 +122,7 @@ def consistency() -> None:
     tolerances = (0.0, 1e-3, 0.03, 0.04, 0.1)
     lines = []
     for name, theta in sets.items():
-        verdicts = judge(LAYOUT, with_m2(theta))
+        verdicts = check_links(LAYOUT, with_m2(theta))
         worst = max(verdicts[f"link{j}"].needed.pivots for j in range(2, 7))
         pseudo = sum(verdicts[f"link{j}"].needed.pseudo_inertia == 0.0 for j in range(2, 7))
         third = min(verdicts["link3"].eigenvalues)

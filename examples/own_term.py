@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 import steelyard as sy
-from steelyard.model.parameters import Column
-from steelyard.model.terms import Entry, Motion
+from steelyard.model.terms import Column, Entry, Motion
 from steelyard.motion.random import random_fourier
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import typer
 
+import steelyard
 from steelyard import builtin_robots
-from steelyard.cli import app
+from steelyard.cli import COMMANDS, load_command
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import KNOWN
 from steelyard.formats.robots.toml import DhRow, MdhRow, Table
-from steelyard.identification.term_selection import offers
+from steelyard.identification.term_selection import candidate_terms
 from steelyard.model.terms import GEAR_TERMS, TERMS
 from steelyard.project.demos.demo import demo
 from steelyard.project.project import (
@@ -229,13 +229,25 @@ def test_every_finding_is_explained_and_no_other() -> None:
 
 
 def test_every_command_and_option_is_in_the_readme() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = {name: load_command(name) for name in COMMANDS}
     assert set(re.findall(r"^\| `steelyard (\w+)", README, re.MULTILINE)) == set(commands)
     for name, command in commands.items():
         row = next(line for line in README.splitlines() if line.startswith(f"| `steelyard {name}"))
         options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         assert "--json" in options
         assert set(re.findall(r"--[a-z-]+", row)) == options - {"--json", "--help"}, name
+
+
+def test_names_page_lists_exactly_the_public_names() -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    tables, namespaces = page.split("\n## Namespaces\n")
+    assert re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE) == list(steelyard._NAMES)
+    listed = re.findall(r"^\| `sy\.(\w+)` \|", namespaces, re.MULTILINE)
+    assert sorted(listed) == sorted(steelyard._NAMESPACES)
+    held = dict(re.findall(r"^### sy\.(\w+)\n\n(.*)\n", namespaces, re.MULTILINE))
+    assert list(held) == listed
+    for name, row in held.items():
+        assert re.findall(r"`(\w+)`", row) == getattr(steelyard, name).__all__, name
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -254,11 +266,13 @@ def test_every_term_is_documented_with_its_options() -> None:
         assert {key: ast.literal_eval(value) for key, value in re.findall(r"(\w+)=([^,]+)", row[1])} == options, name
 
 
-def test_friction_page_marks_the_default_set_and_the_offers() -> None:
+def test_friction_page_marks_the_default_set_and_the_candidates() -> None:
     page = (DOCS / "friction.md").read_text("utf-8")
     rows = re.findall(r"^\| \[?`([\w-]+)`.* \| ([^|]+) \|$", page, re.MULTILINE)
     assert {name for name, cell in rows if cell == "yes"} == set(GEAR_TERMS)
-    assert {name for name, cell in rows if cell.startswith("offered")} == {offer.term.name for offer in offers(1.0)}
+    assert {name for name, cell in rows if cell.startswith("offered")} == {
+        offer.term.name for offer in candidate_terms(1.0)
+    }
 
 
 def test_readme_names_the_two_commands_and_shows_a_picture() -> None:

@@ -1,195 +1,257 @@
-"""Steelyard: weigh a robot by its own motion."""
+"""Steelyard: weigh a robot by its own motion.
+
+Names are loaded when they are first used (PEP 562), so that `import steelyard` costs nothing but this file. The verbs,
+nouns, terms and estimators that most programs need are here; the rest is in namespaces: `steelyard.estimators`,
+`steelyard.terms`, `steelyard.motion`, `steelyard.export` and others. docs/api.md lists them all.
+"""
 
 from __future__ import annotations
 
-from steelyard.design.criteria import ConditionNumber, DeviationTargets, DOptimal
-from steelyard.design.design import Design, design_excitation
-from steelyard.design.families import BSplineFamily, FourierFamily
-from steelyard.design.forecast import Forecast, forecast, planned
-from steelyard.errors import SteelyardError
-from steelyard.estimators import LS, MAP, RLS, TLS, WLS, Consistent, Essential, Gains, Huber, Ridge, TLSMixed
-from steelyard.export.code.c import c_files
-from steelyard.export.code.python import python_file
-from steelyard.export.export import Export
-from steelyard.export.latex import latex_table
-from steelyard.export.parameter_set import Identified, identified
-from steelyard.export.robot_files.mjcf import edited_mjcf
-from steelyard.export.robot_files.mjcf_new import new_mjcf
-from steelyard.export.robot_files.urdf import edited_urdf
-from steelyard.export.robot_files.urdf_new import new_urdf
-from steelyard.findings import Finding
-from steelyard.formats.logs import read_recording
-from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.identification.delays import Delays, estimate_delays
-from steelyard.identification.first_fit import with_load
-from steelyard.identification.identify import identify
-from steelyard.identification.prediction import predict
-from steelyard.identification.result import Identification
-from steelyard.identification.term_selection import Selection, offers, select
-from steelyard.identification.weighing import PayloadResult, weigh_payload
-from steelyard.model.base_parameters import BaseParameters, base_parameters
-from steelyard.model.model import Model
-from steelyard.model.parameters import Column
-from steelyard.model.payload import Payload
-from steelyard.model.robot import Robot
-from steelyard.model.terms import (
-    AsymmetricCoulomb,
-    AsymmetricViscous,
-    Compensator,
-    Coulomb,
-    Coupling,
-    Dahl,
-    Drift,
-    Entry,
-    LoadFriction,
-    Motion,
-    Offset,
-    OnJoints,
-    PowerLaw,
-    Ripple,
-    Rotor,
-    Springs,
-    Stribeck,
-    Term,
-    Viscous,
-)
-from steelyard.motion.limits import MotionLimits
-from steelyard.motion.obstacles import Box, Capsule, Plane, Surroundings
-from steelyard.motion.random import limits_of, random_fourier, random_points
-from steelyard.motion.trajectory import Fourier, Quintic, TrapezoidalAcceleration
-from steelyard.online.causal_filter import Chunk
-from steelyard.online.online import Online, Watch
-from steelyard.physical.constraints import Constraints
-from steelyard.project.project import read_project
-from steelyard.project.result_file import read_result
-from steelyard.project.run import run
-from steelyard.regression.information import Information
-from steelyard.regression.observe import observe
-from steelyard.regression.problem import Problem
-from steelyard.signals.channels import ChannelMap, Signal
-from steelyard.signals.prepare import Preparation, prepare
-from steelyard.signals.recording import Recording
-from steelyard.signals.samples import Samples
-from steelyard.simulation.closed_loop import Loop, Reference, Simulated, simulate
-from steelyard.simulation.controllers import PD, PID, Cascade, ComputedTorque
-from steelyard.simulation.experiment import Experiment
-from steelyard.simulation.plant import Plant
-from steelyard.validation import Comparison, CrossValidation, Validation, compare, cross_validate, validate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from steelyard import (
+        design,
+        errors,
+        estimators,
+        export,
+        identification,
+        model,
+        motion,
+        online,
+        physical,
+        regression,
+        signals,
+        simulation,
+        validation,
+    )
+    from steelyard.design import design_excitation
+    from steelyard.errors import SteelyardError
+    from steelyard.estimators import IV, LS, MAP, WLS, Consistent, Essential, Gains, Huber
+    from steelyard.findings import Finding
+    from steelyard.formats.logs import read_recording
+    from steelyard.formats.robots import builtin_robots, read_robot
+    from steelyard.identification import Identification, identify, weigh_payload
+    from steelyard.model import Payload, Robot, terms
+    from steelyard.model.base_parameters import BaseParameters, base_parameters
+    from steelyard.model.model import Model
+    from steelyard.model.terms import Coulomb, Coupling, Offset, Rotor, Springs, Viscous
+    from steelyard.motion import Fourier, MotionLimits
+    from steelyard.online import Online
+    from steelyard.project import checks
+    from steelyard.project.project import read_project
+    from steelyard.project.result_file import read_result
+    from steelyard.project.run import run
+    from steelyard.regression import Information, Problem, observe
+    from steelyard.signals import ChannelMap, Preparation, Recording, Samples, Signal, prepare
+    from steelyard.simulation import simulate
+    from steelyard.validation import Validation, compare, cross_validate, validate
 
 __all__ = [
+    "IV",
     "LS",
     "MAP",
-    "PD",
-    "PID",
-    "RLS",
-    "TLS",
     "WLS",
-    "AsymmetricCoulomb",
-    "AsymmetricViscous",
-    "BSplineFamily",
     "BaseParameters",
-    "Box",
-    "Capsule",
-    "Cascade",
     "ChannelMap",
-    "Chunk",
-    "Column",
-    "Comparison",
-    "Compensator",
-    "ComputedTorque",
-    "ConditionNumber",
     "Consistent",
-    "Constraints",
     "Coulomb",
     "Coupling",
-    "CrossValidation",
-    "DOptimal",
-    "Dahl",
-    "Delays",
-    "Design",
-    "DeviationTargets",
-    "Drift",
-    "Entry",
     "Essential",
-    "Experiment",
-    "Export",
     "Finding",
-    "Forecast",
     "Fourier",
-    "FourierFamily",
     "Gains",
     "Huber",
     "Identification",
-    "Identified",
     "Information",
-    "LoadFriction",
-    "Loop",
     "Model",
-    "Motion",
     "MotionLimits",
     "Offset",
-    "OnJoints",
     "Online",
     "Payload",
-    "PayloadResult",
-    "Plane",
-    "Plant",
-    "PowerLaw",
     "Preparation",
     "Problem",
-    "Quintic",
     "Recording",
-    "Reference",
-    "Ridge",
-    "Ripple",
     "Robot",
     "Rotor",
     "Samples",
-    "Selection",
     "Signal",
-    "Simulated",
     "Springs",
     "SteelyardError",
-    "Stribeck",
-    "Surroundings",
-    "TLSMixed",
-    "Term",
-    "TrapezoidalAcceleration",
     "Validation",
     "Viscous",
-    "Watch",
     "base_parameters",
     "builtin_robots",
-    "c_files",
+    "checks",
     "compare",
     "cross_validate",
+    "design",
     "design_excitation",
-    "edited_mjcf",
-    "edited_urdf",
-    "estimate_delays",
-    "forecast",
-    "identified",
+    "errors",
+    "estimators",
+    "export",
+    "identification",
     "identify",
-    "latex_table",
-    "limits_of",
-    "new_mjcf",
-    "new_urdf",
+    "model",
+    "motion",
     "observe",
-    "offers",
-    "planned",
-    "predict",
+    "online",
+    "physical",
     "prepare",
-    "python_file",
-    "random_fourier",
-    "random_points",
     "read_project",
     "read_recording",
     "read_result",
     "read_robot",
+    "regression",
     "run",
-    "select",
+    "signals",
     "simulate",
+    "simulation",
+    "terms",
     "validate",
+    "validation",
     "weigh_payload",
-    "with_load",
 ]
+
+# Namespaces: attribute → module.
+_NAMESPACES = {
+    "checks": "steelyard.project.checks",
+    "design": "steelyard.design",
+    "errors": "steelyard.errors",
+    "estimators": "steelyard.estimators",
+    "export": "steelyard.export",
+    "identification": "steelyard.identification",
+    "model": "steelyard.model",
+    "motion": "steelyard.motion",
+    "online": "steelyard.online",
+    "physical": "steelyard.physical",
+    "regression": "steelyard.regression",
+    "signals": "steelyard.signals",
+    "simulation": "steelyard.simulation",
+    "terms": "steelyard.model.terms",
+    "validation": "steelyard.validation",
+}
+# Names at the top: name → module.
+_NAMES = {
+    # verbs
+    "read_robot": "steelyard.formats.robots",
+    "builtin_robots": "steelyard.formats.robots",
+    "read_recording": "steelyard.formats.logs",
+    "prepare": "steelyard.signals",
+    "observe": "steelyard.regression",
+    "identify": "steelyard.identification",
+    "validate": "steelyard.validation",
+    "cross_validate": "steelyard.validation",
+    "compare": "steelyard.validation",
+    "weigh_payload": "steelyard.identification",
+    "simulate": "steelyard.simulation",
+    "design_excitation": "steelyard.design",
+    "read_project": "steelyard.project.project",
+    "run": "steelyard.project.run",
+    "read_result": "steelyard.project.result_file",
+    # nouns
+    "Robot": "steelyard.model",
+    "Model": "steelyard.model.model",
+    "Payload": "steelyard.model",
+    "Recording": "steelyard.signals",
+    "Signal": "steelyard.signals",
+    "ChannelMap": "steelyard.signals",
+    "Preparation": "steelyard.signals",
+    "Samples": "steelyard.signals",
+    "Problem": "steelyard.regression",
+    "Information": "steelyard.regression",
+    "BaseParameters": "steelyard.model.base_parameters",
+    "base_parameters": "steelyard.model.base_parameters",
+    "Identification": "steelyard.identification",
+    "Validation": "steelyard.validation",
+    "Online": "steelyard.online",
+    "MotionLimits": "steelyard.motion",
+    "Fourier": "steelyard.motion",
+    "Finding": "steelyard.findings",
+    "SteelyardError": "steelyard.errors",
+    # terms
+    "Rotor": "steelyard.model.terms",
+    "Viscous": "steelyard.model.terms",
+    "Coulomb": "steelyard.model.terms",
+    "Offset": "steelyard.model.terms",
+    "Coupling": "steelyard.model.terms",
+    "Springs": "steelyard.model.terms",
+    # estimators
+    "LS": "steelyard.estimators",
+    "WLS": "steelyard.estimators",
+    "Consistent": "steelyard.estimators",
+    "MAP": "steelyard.estimators",
+    "Huber": "steelyard.estimators",
+    "Essential": "steelyard.estimators",
+    "Gains": "steelyard.estimators",
+    "IV": "steelyard.estimators",
+}
+# Where names are that a program may look for at the top, as they once were there: name → namespace and name.
+_ELSEWHERE = {
+    "Identified": "export.IdentifiedModel",
+    "OutputError": "estimators.OutputErrorMethod",
+    "Watch": "online.ChangeDetection",
+    "c_files": "export.c",
+    "edited_mjcf": "export.mjcf",
+    "edited_urdf": "export.urdf",
+    "identified": "export.identified_model",
+    "judge": "physical.check_links",
+    "latex_table": "export.latex",
+    "offers": "identification.candidate_terms",
+    "python_file": "export.python",
+    "select": "identification.select_terms",
+} | {
+    name: f"{namespace}.{name}"
+    for namespace, names in {
+        "checks": "check",
+        "design": (
+            "BSplineFamily ConditionNumber DOptimal Design DeviationTargets Forecast FourierFamily forecast planned"
+        ),
+        "estimators": "ConsistentGains DIDIM OutputErrorMethod RLS Recursive Ridge TLS TLSMixed named_estimator",
+        "export": "Export new_mjcf new_urdf",
+        "identification": "Delays PayloadResult Selection estimate_delays predict with_load",
+        "motion": (
+            "Box Capsule Plane Quintic Surroundings TrapezoidalAcceleration limits_of random_fourier random_points"
+        ),
+        "online": "ChangeDetection Chunk",
+        "physical": "Constraints check_links nearest_feasible",
+        "simulation": "Cascade ComputedTorque Experiment Loop PD PID Plant Reference Simulated",
+        "terms": (
+            "AsymmetricCoulomb AsymmetricViscous Column Compensator Dahl Drift Entry LoadFriction Motion OnJoints "
+            "PowerLaw Ripple Stribeck Term named_terms"
+        ),
+        "validation": "Comparison CrossValidation twin",
+    }.items()
+    for name in names.split()
+}
+
+
+# Not for type checkers: to them every name would exist.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _NAMESPACES:
+            found = import_module(_NAMESPACES[name])
+        elif name in _NAMES:
+            found = getattr(import_module(_NAMES[name]), name)
+        else:
+            raise AttributeError(f"module 'steelyard' has no attribute '{name}'.{_hint(name)}")
+        globals()[name] = found
+        return found
+
+
+def _hint(name: str) -> str:
+    """Where the name is now, or the names that are close to it."""
+    from difflib import get_close_matches
+
+    if name in _ELSEWHERE:
+        return f" It is steelyard.{_ELSEWHERE[name]}."
+    near = get_close_matches(name, [*__all__, *_ELSEWHERE])
+    close = ", ".join(f"steelyard.{_ELSEWHERE.get(one, one)}" for one in near)
+    return f" Close names: {close}." if close else " docs/api.md lists the names."
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

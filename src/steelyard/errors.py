@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+__all__ = [
+    "DataError",
+    "EstimationError",
+    "MissingExtraError",
+    "ModelError",
+    "OutputError",
+    "ProjectError",
+    "RobotError",
+    "SimulationError",
+    "SteelyardError",
+]
+
 
 class SteelyardError(Exception):
     """Base of every error a user can cause and mend."""

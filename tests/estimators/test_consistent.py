@@ -31,11 +31,12 @@ from steelyard.model.robot import Robot
 from steelyard.model.terms import Coulomb, Offset, Rotor, Viscous
 from steelyard.motion.random import random_fourier
 from steelyard.physical.cones import Answer
-from steelyard.physical.consistency import judge, link_columns, pseudo_inertia
+from steelyard.physical.consistency import check_links, link_columns, pseudo_inertia
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible, own_or_nearest, scatter
 from steelyard.physical.prior import Widths, column_widths, nominal_prior, with_friction
-from steelyard.project.result_file import document, read_result, text
+from steelyard.project.documents import text
+from steelyard.project.result_file import document, read_result
 from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
@@ -113,7 +114,7 @@ def test_a_possible_truth_is_recovered_whatever_the_file_says(rng: np.random.Gen
     np.testing.assert_allclose(found.value, chi, rtol=1e-5, atol=1e-6 * np.abs(chi).max())
     np.testing.assert_allclose(case.base.map @ standard_of(found), found.value, rtol=1e-12, atol=1e-12)
     assert min(certificate_of(found).values()) >= 0.0
-    assert judge(case.model.layout, standard_of(found), 1e-12).consistent
+    assert check_links(case.model.layout, standard_of(found), 1e-12).consistent
 
 
 @settings(max_examples=15)

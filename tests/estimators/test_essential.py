@@ -18,8 +18,9 @@ from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
+from steelyard.project.documents import text
 from steelyard.project.project import read_project
-from steelyard.project.result_file import document, identification, text
+from steelyard.project.result_file import document, identification
 from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

@@ -13,7 +13,7 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, SimulationError
 from steelyard.estimators.simulated.base import driven_again
 from steelyard.estimators.simulated.didim import DIDIM
-from steelyard.estimators.simulated.output_error import OutputError, Outputs, unit_steps
+from steelyard.estimators.simulated.output_error import OutputErrorMethod, Outputs, unit_steps
 from steelyard.identification.identify import identify
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -57,7 +57,7 @@ def test_the_truth_is_found_from_a_wrong_start(on: str) -> None:
     model = small()
     problem = with_gains(exact_problem(model, SHORT))
     wrong = replace(problem, model=lighter(model))
-    result = identify(wrong, OutputError(on=on, start="nominal", tolerance=1e-5))
+    result = identify(wrong, OutputErrorMethod(on=on, start="nominal", tolerance=1e-5))
     found = np.isfinite(result.value)
     # the integral of the controller hides offsets where positions alone are compared
     hidden = ["joint1.off", "joint2.off"] if on == "position" else []
@@ -69,7 +69,7 @@ def test_the_truth_is_found_from_a_wrong_start(on: str) -> None:
 def test_exact_sensitivities_give_what_didim_gives() -> None:
     """Input error with (14)–(15) against the approximation (17) of DIDIM."""
     problem = exact_problem(small(), SHORT, noise=0.05)
-    exact, approximate = identify(problem, OutputError(tolerance=1e-4)), identify(problem, DIDIM(tolerance=1e-4))
+    exact, approximate = identify(problem, OutputErrorMethod(tolerance=1e-4)), identify(problem, DIDIM(tolerance=1e-4))
     assert np.max(np.abs(exact.value - approximate.value) / exact.std) < 0.1
     np.testing.assert_allclose(exact.std, approximate.std, rtol=0.1)
 
@@ -151,7 +151,7 @@ def test_intervals_cover() -> None:
     truth = truth_of_base(model)
     held = []
     for seed in range(8):
-        result = identify(exact_problem(model, SHORT, noise=0.1, seed=seed), OutputError())
+        result = identify(exact_problem(model, SHORT, noise=0.1, seed=seed), OutputErrorMethod())
         reach = student.ppf(0.975, result.clusters - 1) * result.std
         held.append(np.abs(result.value - truth) <= reach)
     assert 0.88 <= np.mean(held) <= 1.0
@@ -160,13 +160,13 @@ def test_intervals_cover() -> None:
 def test_positions_beside_torques_help_where_they_are_good() -> None:
     # simulated commands are held like those of the log
     problem = replace(with_gains(logged_problem(small(), replace(SHORT, torque_noise=0.1), 1)), delay=())
-    alone, beside = identify(problem, OutputError()), identify(problem, OutputError(on="both"))
+    alone, beside = identify(problem, OutputErrorMethod()), identify(problem, OutputErrorMethod(on="both"))
     assert np.median(beside.std / alone.std) < 1.0
     assert "position of" not in " ".join(beside.base.names)
 
 
 def test_ratio_cancels_what_is_uncertain() -> None:
-    result = identify(exact_problem(small(), SHORT, noise=0.1), OutputError(ratio=15.0))
+    result = identify(exact_problem(small(), SHORT, noise=0.1), OutputErrorMethod(ratio=15.0))
     gone = np.isin(result.base.names, result.cancelled)
     assert gone.any()
     np.testing.assert_array_equal(result.value[gone], 0.0)
@@ -189,7 +189,7 @@ def test_a_step_that_cannot_be_simulated_is_halved(monkeypatch: pytest.MonkeyPat
         return driven(problem, theta)
 
     monkeypatch.setattr(module, "driven_again", failing)
-    result = identify(replace(problem, model=lighter(model)), OutputError(start="nominal"))
+    result = identify(replace(problem, model=lighter(model)), OutputErrorMethod(start="nominal"))
     first = asked[0]
     np.testing.assert_allclose(asked[count + 1] - first, 0.5 * (asked[count] - first), atol=1e-12)
     np.testing.assert_allclose(asked[count + 2] - first, 0.25 * (asked[count] - first), atol=1e-12)
@@ -210,7 +210,7 @@ def test_the_sum_never_rises(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(found, value=start + 3.0 * (found.value - start)) if len(calls) == 1 else found
 
     monkeypatch.setattr(module, "solve", wild)
-    result = identify(replace(problem, model=lighter(model)), OutputError(start="nominal"))
+    result = identify(replace(problem, model=lighter(model)), OutputErrorMethod(start="nominal"))
     told = the_finding(result.findings, "iterations").message
     assert "halved" in told.split(";")[0]
 
@@ -246,7 +246,7 @@ def test_a_sensitivity_is_taken_backwards_where_forwards_cannot_be_simulated(mon
 def test_too_few_iterations_are_a_warning() -> None:
     problem = with_gains(exact_problem(small(), SHORT, noise=0.02))
     wrong = replace(problem, model=lighter(problem.model))
-    result = identify(wrong, OutputError(start="nominal", most=1))
+    result = identify(wrong, OutputErrorMethod(start="nominal", most=1))
     assert the_finding(result.findings, "not-converged").severity == "warning"
 
 
@@ -255,7 +255,7 @@ def test_too_few_iterations_are_a_warning() -> None:
 
 def test_positions_alone_do_not_weigh_a_robot_whose_controller_is_tuned_to_it() -> None:
     with pytest.raises(EstimationError, match="how heavy this robot is"):
-        identify(exact_problem(small(), SHORT), OutputError(on="position"))
+        identify(exact_problem(small(), SHORT), OutputErrorMethod(on="position"))
 
 
 def test_a_start_that_cannot_be_simulated_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,12 +264,12 @@ def test_a_start_that_cannot_be_simulated_says_why(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "driven_again", failing)
     with pytest.raises(EstimationError, match=r"start 'wls' cannot be simulated: no inertia left"):
-        identify(exact_problem(small(), SHORT), OutputError())
+        identify(exact_problem(small(), SHORT), OutputErrorMethod())
 
 
 def test_without_an_experiment_it_is_asked_for() -> None:
     with pytest.raises(EstimationError, match="give an experiment"):
-        identify(replace(exact_problem(small(), SHORT), experiment=None), OutputError())
+        identify(replace(exact_problem(small(), SHORT), experiment=None), OutputErrorMethod())
 
 
 @pytest.mark.parametrize(
@@ -278,4 +278,4 @@ def test_without_an_experiment_it_is_asked_for() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(EstimationError, match=said):
-        OutputError(**options)  # type: ignore[arg-type]
+        OutputErrorMethod(**options)  # type: ignore[arg-type]

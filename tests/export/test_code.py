@@ -26,9 +26,9 @@ from steelyard.export.code.python import imported_parity, python_file
 from steelyard.export.code.test_vectors import exported_torque
 from steelyard.export.export import Export
 from steelyard.export.latex import HEADS, escaped, latex_table
-from steelyard.export.parameter_set import Identified, identified
+from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.parity import Parity, random_states
-from steelyard.export.robot_files.urdf_new import new_urdf
+from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
@@ -108,11 +108,11 @@ def every_term(robot: Robot, width: float) -> tuple[Term, ...]:
     )  # fmt: skip
 
 
-def furnished_model(seed: int, joints: int, width: float) -> Identified:
+def furnished_model(seed: int, joints: int, width: float) -> IdentifiedModel:
     rng = np.random.default_rng(seed)
     robot = furnished(rng, joints)
     model = Model(robot, every_term(robot, width))
-    return Identified(model, rng.normal(size=len(model.layout)), "random")
+    return IdentifiedModel(model, rng.normal(size=len(model.layout)), "random")
 
 
 def imported(export: Export, folder: Path) -> SimpleNamespace:
@@ -192,7 +192,7 @@ def test_python_equals_the_model_on_any_tree(tmp_path_factory, seed: int, joints
     rng = np.random.default_rng(seed)
     model = Model(random_tree(rng, joints, off_axis=off_axis), [Rotor(), Viscous(), Coulomb(), Offset()])
     theta = rng.normal(size=len(model.layout))
-    module = imported(python_file(Identified(model, theta, "random")), tmp_path_factory.mktemp("tree"))
+    module = imported(python_file(IdentifiedModel(model, theta, "random")), tmp_path_factory.mktemp("tree"))
     q, v, a = random_states(model, 20, seed=3)
     assert apart(module.inverse_dynamics(q, v, a), model.torque(q, v, a, theta)) < TOLERANCE
     assert apart(module.gravity(q), model.torque(q, 0.0 * q, 0.0 * q, theta)) < TOLERANCE
@@ -243,7 +243,7 @@ def test_c_equals_the_model_on_fresh_states(name: str, tmp_path: Path) -> None:
     coupled = [Coupling()] if robot.coupled else []
     model = Model(robot, [Rotor(), Viscous(), Coulomb(), Offset(), *coupled])
     theta = np.random.default_rng(5).normal(size=len(model.layout))
-    export = c_files(Identified(model, theta, "random"))
+    export = c_files(IdentifiedModel(model, theta, "random"))
     assert set(export.files) == {f"{name}.h", f"{name}.c", f"test_{name}.c"}
     code, n = library(export, tmp_path), robot.dof
     q, v, a = random_states(model, 200, seed=9)
@@ -254,9 +254,9 @@ def test_c_equals_the_model_on_fresh_states(name: str, tmp_path: Path) -> None:
     assert apart(mass, model.mass_matrix(q, theta)) < TOLERANCE
 
 
-def small() -> Identified:
+def small() -> IdentifiedModel:
     model = model_of(slider())
-    return Identified(model, truth_of(model), "nominal")
+    return IdentifiedModel(model, truth_of(model), "nominal")
 
 
 @needs_compiler
@@ -327,7 +327,7 @@ def test_names_of_any_kind_do_no_harm() -> None:
     joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, wild, strict=True))
     links = tuple(replace(link, name=f"{name}'") for link, name in zip(robot.links, wild, strict=True))
     model = model_of(replace(robot, joints=joints, links=links))
-    chosen = Identified(model, truth_of(model), "nominal")
+    chosen = IdentifiedModel(model, truth_of(model), "nominal")
     assert set(c_files(chosen).files) == {"a_robot.h", "a_robot.c", "test_a_robot.c"}
     assert python_file(chosen).parity is not None
     assert set(c_files(chosen, "mine").files) == {"mine.h", "mine.c", "test_mine.c"}
@@ -352,15 +352,15 @@ def test_a_payload_becomes_part_of_its_link(tmp_path: Path) -> None:
     q, v, a = random_states(model, 20, seed=3)
     taus = {}
     for load in ("none", "box"):
-        module = imported(python_file(Identified(model, theta, "nominal", load)), tmp_path)
+        module = imported(python_file(IdentifiedModel(model, theta, "nominal", load)), tmp_path)
         taus[load] = module.inverse_dynamics(q, v, a)
         assert apart(taus[load], model.torque(q, v, a, theta, load=load)) < TOLERANCE
     assert apart(taus["box"], taus["none"]) > 0.01
     for load, told in (("none", True), ("box", False)):
         bodies = theta.copy()
         bodies[model.inertial_index] = body
-        chosen = Identified(model, bodies, "drawn", load)
-        left_out = new_urdf(model, chosen.bearing, chosen.load).left_out
+        chosen = IdentifiedModel(model, bodies, "drawn", load)
+        left_out = generated_urdf(model, chosen.bearing, chosen.load).left_out
         assert any("The payload box" in one for one in left_out) == told
     with pytest.raises(ModelError, match="Valid: none, box"):
         parts(model, theta, "crate")
@@ -388,7 +388,7 @@ def fitted(noise: float, seed: int = 1) -> tuple[Model, Identification]:
 
 def test_a_feasible_result_is_exported_with_its_own_base_values() -> None:
     model, result = fitted(1e-6)
-    chosen = identified(model, result)
+    chosen = identified_model(model, result)
     assert chosen.physical
     assert chosen.cost == ""
     assert "Certified" in chosen.certificate
@@ -402,13 +402,13 @@ def test_an_impossible_result_becomes_the_nearest_possible_and_the_price_is_told
     value = result.value.copy()
     value[at] = -4.0 * result.std[at]
     impossible = replace(result, value=value, standard=result.base.theta(value))
-    chosen = identified(model, impossible)
+    chosen = identified_model(model, impossible)
     assert chosen.physical
     assert chosen.theta[model.layout.index("joint2.Fc")] >= 0.0
     assert chosen.distance_sigma > 0.5
     assert chosen.torque_change > 1e-6
     assert "σ" in chosen.cost
-    as_it_is = identified(model, impossible, allow_infeasible=True)
+    as_it_is = identified_model(model, impossible, allow_infeasible=True)
     assert not as_it_is.physical
     assert "joint2.Fc" in as_it_is.certificate
     states = random_states(model)
@@ -425,7 +425,7 @@ def test_cancelled_parameters_stay_zero_and_do_not_take_the_value_of_the_file() 
     for covariance in (robust, classical):
         covariance[at] = covariance[:, at] = np.nan
     cancelled = replace(result, value=value, covariance=robust, covariance_classical=classical, standard=None)
-    chosen = identified(model, cancelled)
+    chosen = identified_model(model, cancelled)
     assert chosen.physical
     assert "cancelled ones counted as zero" in chosen.rule
     assert chosen.theta[model.layout.index("joint2.Fc")] == pytest.approx(0.0, abs=1e-6)
@@ -438,15 +438,15 @@ def test_a_set_that_is_another_robot_is_refused() -> None:
     value[result.base.names.index("joint2.Fv")] = -1e3
     impossible = replace(result, value=value, standard=None)
     with pytest.raises(ModelError, match=r"changes torques by .*σ away.*not the robot that was measured"):
-        identified(model, impossible)
-    assert not identified(model, impossible, allow_infeasible=True).physical
+        identified_model(model, impossible)
+    assert not identified_model(model, impossible, allow_infeasible=True).physical
     vague = replace(impossible, covariance=1e12 * result.covariance)  # few σ away, and still another robot
     with pytest.raises(ModelError, match=r"changes torques by"):
-        identified(model, vague)
-    own = identified(model, result).theta.copy()
+        identified_model(model, vague)
+    own = identified_model(model, result).theta.copy()
     own[model.inertial_index[0]] *= 1e9
     with pytest.raises(ModelError, match=r"has link1 of .* kg"):
-        identified(model, replace(result, standard=own, standard_rule="drawn"))
+        identified_model(model, replace(result, standard=own, standard_rule="drawn"))
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-6])
@@ -456,9 +456,9 @@ def test_whether_a_body_can_exist_does_not_depend_on_its_size(size: float) -> No
     theta = np.abs(truth_of(model))
     plate, bad = (inertial_vector(1.0, np.zeros(3), np.diag([0.2, 0.2, z])) for z in (0.4, 0.4004))
     theta[model.inertial_index] = size * plate
-    assert Identified(model, theta, "drawn").physical
+    assert IdentifiedModel(model, theta, "drawn").physical
     theta[model.inertial_index[1]] = size * 1e-3 * bad
-    chosen = Identified(model, theta, "drawn")
+    chosen = IdentifiedModel(model, theta, "drawn")
     assert not chosen.physical
     assert "Not physical (link2)" in chosen.certificate
 
@@ -466,7 +466,7 @@ def test_whether_a_body_can_exist_does_not_depend_on_its_size(size: float) -> No
 def test_a_result_of_another_model_is_refused() -> None:
     _, result = fitted(0.3)
     with pytest.raises(ModelError, match="other columns"):
-        identified(model_of(arm(2)), result)
+        identified_model(model_of(arm(2)), result)
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------------
@@ -737,4 +737,4 @@ def test_every_open_builtin_robot_can_be_written() -> None:
             continue
         model = Model(robot, [Rotor()])
         theta = np.random.default_rng(0).normal(size=len(model.layout))
-        assert python_file(Identified(model, theta, "random")).parity is not None, name
+        assert python_file(IdentifiedModel(model, theta, "random")).parity is not None, name

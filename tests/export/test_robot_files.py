@@ -23,9 +23,9 @@ from steelyard.export.robot_files.fixed_bodies import split
 from steelyard.export.robot_files.friction_line import POSTURES, SPEED
 from steelyard.export.robot_files.inertial import inertial, number
 from steelyard.export.robot_files.mjcf import edited_mjcf
-from steelyard.export.robot_files.mjcf_new import new_mjcf
+from steelyard.export.robot_files.mjcf_new import generated_mjcf
 from steelyard.export.robot_files.urdf import edited_urdf
-from steelyard.export.robot_files.urdf_new import new_urdf
+from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.export.robot_files.xml_edit import XmlText
 from steelyard.formats.robots import read_robot
 from steelyard.formats.robots.urdf import read_urdf
@@ -53,7 +53,7 @@ from steelyard.model.terms import (
     on_joints,
     plain_terms,
 )
-from steelyard.physical.consistency import judge_link
+from steelyard.physical.consistency import check_body
 from testbed.trees import (
     random_inertia,
     random_pose,
@@ -354,7 +354,7 @@ def test_values_go_into_a_file_with_other_frames_names_and_base(tmp_path_factory
     robot = replace(random_tree(rng, joints), gravity=np.array(STANDARD_GRAVITY))
     other = replace(robot, links=tuple(Link(link.name, random_inertia(rng)) for link in robot.links))
     model, theta = rigid_model(other)
-    path = write(tmp_path_factory.mktemp("frames"), "other.urdf", content(new_urdf(model, theta)))
+    path = write(tmp_path_factory.mktemp("frames"), "other.urdf", content(generated_urdf(model, theta)))
     moved = with_link_frame(with_base(robot, random_pose(rng)), int(rng.integers(joints)), random_pose(rng))
     export = edited_urdf(*rigid_model(relabelled(moved, rng)), path)
     assert export.parity is not None
@@ -398,7 +398,7 @@ def test_values_that_no_robot_has_are_refused(tmp_path: Path) -> None:
         with pytest.raises((ModelError, OutputError), match=r"fore|no MJCF"):
             write_new(model, theta, path)
     with pytest.raises(ModelError, match=r"'fore'.*consistent"):
-        new_urdf(model, theta)
+        generated_urdf(model, theta)
     with pytest.raises(RobotError, match="Cannot read"):
         edited_urdf(model, theta, tmp_path / "missing.urdf")
 
@@ -427,7 +427,7 @@ def test_written_friction_is_the_line_nearest_to_the_whole_curve(seed: int) -> N
     robot = read_robot("planar2r")
     model = Model(robot, [Viscous(), Coulomb(), PowerLaw(), Stribeck(0.2), AsymmetricViscous(), Offset()])
     theta = drawn(model, seed)
-    export = new_urdf(model, theta)
+    export = generated_urdf(model, theta)
     back = read_urdf(content(export), "back")
     for j, (joint, told) in enumerate(zip(back.joints, export.friction, strict=True)):
         assert joint.drive.viscous is not None
@@ -455,7 +455,7 @@ def test_load_friction_counts_at_the_mean_load_and_dahl_as_sliding() -> None:
     theta = drawn(model)
     q = model.random_positions(np.random.default_rng(7), 4000)
     mean = np.abs(model.load(Motion(q, 0.0 * q, 0.0 * q))).mean(axis=1)
-    export = new_urdf(model, theta)
+    export = generated_urdf(model, theta)
 
     def value(name: str) -> float:
         return float(theta[model.layout.index(name)]) if name in model.layout.names else 0.0
@@ -478,7 +478,7 @@ def test_load_friction_counts_at_the_mean_load_and_dahl_as_sliding() -> None:
 def test_pre_sliding_is_written_as_the_friction_it_ends_in() -> None:
     model = Model(read_robot("planar2r"), [Coulomb(), Dahl()])
     theta = drawn(model)
-    export = new_urdf(model, theta)
+    export = generated_urdf(model, theta)
     for joint in read_urdf(content(export), "back").joints:
         level = sum(float(theta[model.layout.index(f"{joint.name}.{symbol}")]) for symbol in ("Fc", "Fd2"))
         assert joint.drive.coulomb == pytest.approx(level, rel=1e-9)
@@ -491,23 +491,23 @@ def test_load_friction_without_inertias_in_the_file_takes_the_identified_ones() 
     terms = [Coulomb(), LoadFriction()]
     theta = drawn(Model(robot, terms))
     known = Model(robot, terms, carried=theta[Model(robot, terms).inertial_index])
-    lines = new_urdf(known, theta).friction
-    assert new_urdf(Model(silent, terms), theta).friction == lines
-    assert lines != new_urdf(Model(robot, terms), theta).friction
+    lines = generated_urdf(known, theta).friction
+    assert generated_urdf(Model(silent, terms), theta).friction == lines
+    assert lines != generated_urdf(Model(robot, terms), theta).friction
 
 
 def test_friction_without_an_odd_part_changes_no_bit() -> None:
     robot = read_robot("planar2r")
     model = Model(robot, [Viscous(), Coulomb(), AsymmetricViscous(), Drift()])
     theta = drawn(model)
-    export = new_urdf(model, theta)
+    export = generated_urdf(model, theta)
     for joint, told in zip(read_urdf(content(export), "back").joints, export.friction, strict=True):
         own = [theta[model.layout.index(f"{joint.name}.{symbol}")] for symbol in ("Fv", "Fc", "Fve")]
         assert [joint.drive.viscous, joint.drive.coulomb] == own[:2]
         assert told.worst == pytest.approx(own[2] * told.up_to, rel=1e-12)
     assert any("Fvt" in one and "not written" in one for one in export.left_out)
     plain = Model(robot, [Viscous(), Coulomb(width=0.01)])
-    assert new_urdf(plain, drawn(plain)).friction == ()
+    assert generated_urdf(plain, drawn(plain)).friction == ()
 
 
 def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
@@ -516,7 +516,7 @@ def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
     unlimited = replace(robot.joints[0], limits=replace(robot.joints[0].limits, velocity=np.inf))
     robot = replace(robot, joints=(unlimited, *robot.joints[1:]))
     model = Model(robot, [PowerLaw(2.0)])
-    export = new_urdf(model, drawn(model))
+    export = generated_urdf(model, drawn(model))
     first = read_urdf(content(export), "back").joints[0]
     assert first.drive.coulomb == 0.0
     assert first.drive.viscous is not None
@@ -531,7 +531,7 @@ def test_motors_that_turn_with_several_joints_rub_on_each() -> None:
     robot = read_robot("tx40")
     model = Model(robot, [Rotor(), Viscous(), Coulomb(), Coupling()])
     theta = drawn(model)
-    back = read_urdf(content(new_urdf(model, theta)), "back")
+    back = read_urdf(content(generated_urdf(model, theta)), "back")
 
     def value(name: str) -> float:
         return float(theta[model.layout.index(name)])
@@ -546,7 +546,7 @@ def test_robots_with_loops_have_friction_curves_too() -> None:
     robot = read_robot("delta")
     model = Model(robot, [Viscous(), Coulomb(), PowerLaw(), LoadFriction()])
     theta = drawn(model)
-    export = new_mjcf(model, theta)
+    export = generated_mjcf(model, theta)
     driven = {one.joint for one in export.friction}
     assert set(robot.axis_names) <= driven
     for one in export.friction:
@@ -573,7 +573,7 @@ def test_any_total_is_split_into_bodies_that_can_exist(seed: int, count: int) ->
     total = random_inertia(rng)
     bodies = split(link, total)
     assert relative(summed(bodies, link), total) < 1e-12
-    assert all(judge_link(name, vector).passes for name, vector in bodies.items())
+    assert all(check_body(name, vector).passes for name, vector in bodies.items())
 
 
 def test_lumps_keep_the_inertia_of_the_file_where_the_rest_can_exist() -> None:
@@ -605,7 +605,7 @@ def test_a_point_mass_has_no_room_to_be_shared() -> None:
     point = inertial_vector(2.0, np.array([0.1, 0.2, 0.3]), np.zeros((3, 3)))
     bodies = split(link, point)
     assert relative(summed(bodies, link), point) < 1e-12
-    assert all(judge_link(name, vector).passes for name, vector in bodies.items())
+    assert all(check_body(name, vector).passes for name, vector in bodies.items())
 
 
 def test_a_lump_that_loses_its_mass_is_accepted_by_mujoco(tmp_path: Path) -> None:
@@ -625,8 +625,8 @@ def test_a_lump_that_loses_its_mass_is_accepted_by_mujoco(tmp_path: Path) -> Non
     roomy = Model(read_robot(path))
     assert roomy.layout.nominal is not None
     assert edited_mjcf(roomy, roomy.layout.nominal, path).notes == ()
-    assert "lump (1 → 0 kg)" in new_urdf(roomy, point).notes[0]
-    assert "lump (1 → 0 kg)" in new_mjcf(roomy, point).notes[0]
+    assert "lump (1 → 0 kg)" in generated_urdf(roomy, point).notes[0]
+    assert "lump (1 → 0 kg)" in generated_mjcf(roomy, point).notes[0]
 
 
 @pytest.mark.parametrize("spread", [(1.0, 0.5, 0.0), (1.0, 0.0, 0.0)])
@@ -874,7 +874,7 @@ def test_mjcf_without_mujoco_says_what_to_install(tmp_path: Path, monkeypatch: p
     path, theta = cell(tmp_path), drawn(model)
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(MissingExtraError, match=r'pip install "steelyard\[mjcf\]"'):
-        new_mjcf(model, theta)
+        generated_mjcf(model, theta)
     with pytest.raises(MissingExtraError, match=r'pip install "steelyard\[mjcf\]"'):
         edited_mjcf(model, theta, path)
 
@@ -894,7 +894,7 @@ def test_new_files_of_any_tree_equal_pinocchio_and_mujoco(seed: int, joints: int
     )
     model = Model(robot, TERMS)
     theta = drawn(model, seed)
-    urdf, mjcf = new_urdf(model, theta), new_mjcf(model, theta)
+    urdf, mjcf = generated_urdf(model, theta), generated_mjcf(model, theta)
     assert set(urdf.files) == {"random_tree.urdf"}
     assert set(mjcf.files) == {"random_tree.xml"}
     assert pinocchio_error(content(urdf).decode(), model, theta) < 1e-9
@@ -907,8 +907,8 @@ def test_new_files_of_built_in_arms(name: str) -> None:
     robot = read_robot(name)
     model = Model(robot, named_terms(plain_terms(robot)))
     theta = drawn(model)
-    assert pinocchio_error(content(new_urdf(model, theta)).decode(), model, theta) < 1e-9
-    export = new_mjcf(model, theta)
+    assert pinocchio_error(content(generated_urdf(model, theta)).decode(), model, theta) < 1e-9
+    export = generated_mjcf(model, theta)
     assert mujoco_error(mujoco.MjModel.from_xml_string(content(export).decode()), model, theta) < 1e-9
     if name == "tx40":
         assert any("cross inertia of rotors" in one for one in export.left_out)
@@ -920,7 +920,7 @@ def test_loops_become_equalities(name: str) -> None:
     pytest.importorskip("mujoco")
     robot = read_robot(name)
     model = Model(robot, named_terms(plain_terms(robot)))
-    export = new_mjcf(model, drawn(model))
+    export = generated_mjcf(model, drawn(model))
     assert export.parity is not None
     assert export.parity.relative < 1e-9
     assert content(export).count(b" site1=") == len(robot.loops)
@@ -931,9 +931,9 @@ def test_loops_that_a_format_does_not_know_are_refused() -> None:
     robot = read_robot("fivebar")
     theta = drawn(Model(robot))
     with pytest.raises(OutputError, match=r"URDF describes trees.*tip"):
-        new_urdf(Model(robot), theta)
+        generated_urdf(Model(robot), theta)
     with pytest.raises(OutputError, match=r"'tip'.*no equal in MuJoCo") as refused:
-        new_mjcf(Model(robot), theta)
+        generated_mjcf(Model(robot), theta)
     assert "Python" not in str(refused.value)  # which refuses loops too
 
 
@@ -941,8 +941,8 @@ def test_a_joint_that_follows_another_is_written_in_both_formats(tmp_path: Path)
     pytest.importorskip("mujoco")
     model = model_of(write(tmp_path, "arm.urdf", MIMIC))
     theta = drawn(model)
-    assert b'<mimic joint="elbow" multiplier="0.1" offset="0.05"/>' in content(new_urdf(model, theta))
-    assert b'polycoef="0.05 0.1 0 0 0"' in content(new_mjcf(model, theta))
+    assert b'<mimic joint="elbow" multiplier="0.1" offset="0.05"/>' in content(generated_urdf(model, theta))
+    assert b'polycoef="0.05 0.1 0 0 0"' in content(generated_mjcf(model, theta))
 
 
 def test_mujoco_has_the_last_word(tmp_path: Path) -> None:
@@ -951,9 +951,9 @@ def test_mujoco_has_the_last_word(tmp_path: Path) -> None:
     model = Model(read_robot("planar2r"))
     theta = drawn(model)
     theta[model.inertial_index[1]] = 0.0
-    assert new_urdf(model, theta).parity is not None
+    assert generated_urdf(model, theta).parity is not None
     with pytest.raises(OutputError, match=r"MuJoCo refuses it.*prior mass"):
-        new_mjcf(model, theta)
+        generated_mjcf(model, theta)
 
 
 # --- Parity and text --------------------------------------------------------------------------------------------------

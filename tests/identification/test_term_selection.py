@@ -16,9 +16,9 @@ from steelyard.identification.term_selection import (
     Selection,
     Trial,
     _Chooser,
+    candidate_terms,
     independent_runs,
-    offers,
-    select,
+    select_terms,
     with_terms,
 )
 from steelyard.model.base_parameters import base_parameters
@@ -91,7 +91,7 @@ def taken(selection: Selection) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("luck", [0, 1, 2])
 def test_stribeck_is_taken_where_it_is(luck: int) -> None:
-    selection = select(problem_of(runs_of((STRIBECK, 3.0), luck=luck)), offers())
+    selection = select_terms(problem_of(runs_of((STRIBECK, 3.0), luck=luck)), candidate_terms())
     assert selection.refused is None
     assert taken(selection) == {("stribeck 0.1", "joint1")}
     assert STRIBECK in selection.terms
@@ -107,13 +107,13 @@ def test_stribeck_is_taken_where_it_is(luck: int) -> None:
 @pytest.mark.parametrize("luck", [0, 1, 2])
 def test_a_joint_is_not_given_what_its_neighbour_needs(luck: int) -> None:
     """With the plain terms the neighbour's missing column moves the shared inertias, and this joint's error with it."""
-    selection = select(problem_of(runs_of((STRIBECK, 3.0), luck=luck), DEFAULT_TERMS), offers())
+    selection = select_terms(problem_of(runs_of((STRIBECK, 3.0), luck=luck), DEFAULT_TERMS), candidate_terms())
     assert taken(selection) == {("stribeck 0.1", "joint1")}
 
 
 @pytest.mark.parametrize("luck", [0, 1, 2, 3])
 def test_where_nothing_is_missing_nothing_is_taken(luck: int) -> None:
-    selection = select(problem_of(runs_of(luck=luck), DEFAULT_TERMS), offers([50.0, 80.0]))
+    selection = select_terms(problem_of(runs_of(luck=luck), DEFAULT_TERMS), candidate_terms([50.0, 80.0]))
     assert taken(selection) == set()
     assert selection.terms == named_terms(DEFAULT_TERMS)
     assert {t.verdict for t in selection.trials} == {"refused", "placebo refused"}
@@ -123,7 +123,7 @@ def test_where_nothing_is_missing_nothing_is_taken(luck: int) -> None:
 
 def test_terms_that_do_no_good_are_dropped_and_those_that_do_are_kept() -> None:
     dahl = on_joints(Dahl(), ["joint2"])
-    selection = select(problem_of(runs_of((dahl, 2.0)), (*DEFAULT_TERMS, "dahl", "load")), ())
+    selection = select_terms(problem_of(runs_of((dahl, 2.0)), (*DEFAULT_TERMS, "dahl", "load")), ())
     verdicts = {(t.label, t.joint): t for t in selection.trials}
     assert verdicts["dahl", "joint2"].verdict == "kept"
     assert verdicts["dahl", "joint2"].gain > 0.01
@@ -138,7 +138,7 @@ def test_terms_that_do_no_good_are_dropped_and_those_that_do_are_kept() -> None:
 
 def test_a_term_on_one_joint_may_be_dropped_there() -> None:
     model = Model(slow(), [*named_terms(DEFAULT_TERMS), on_joints(Dahl(), ["joint2"])])
-    tried = [select(Problem(model, runs_of(luck=luck), **FILTERS), ()) for luck in range(4)]
+    tried = [select_terms(Problem(model, runs_of(luck=luck), **FILTERS), ()) for luck in range(4)]
     dropped = [selection for selection in tried if selection.trials[0].verdict == "dropped"]
     assert dropped
     for selection in dropped:
@@ -148,7 +148,7 @@ def test_a_term_on_one_joint_may_be_dropped_there() -> None:
 
 def test_ripple_is_taken_at_its_frequency_and_not_beside_it() -> None:
     ripple = on_joints(Ripple([9.0, 14.0]), ["joint2"])
-    selection = select(problem_of(runs_of((ripple, 1.0)), DEFAULT_TERMS), offers([9.0, 14.0]))
+    selection = select_terms(problem_of(runs_of((ripple, 1.0)), DEFAULT_TERMS), candidate_terms([9.0, 14.0]))
     assert ("ripple", "joint2") in taken(selection)
     assert selection.placebos_passed == ()
 
@@ -156,7 +156,7 @@ def test_ripple_is_taken_at_its_frequency_and_not_beside_it() -> None:
 def test_a_placebo_is_never_taken() -> None:
     """Even where it is the truth: it passes, that is told, and no honest term rides on it."""
     wrong = Drift(shuffled=True)
-    selection = select(problem_of(runs_of((wrong, 300.0)), DEFAULT_TERMS), offers())
+    selection = select_terms(problem_of(runs_of((wrong, 300.0)), DEFAULT_TERMS), candidate_terms())
     assert {t.label for t in selection.placebos_passed} == {"shuffled drift"}
     assert wrong not in selection.terms
     assert ("drift", "joint1") not in taken(selection)
@@ -166,18 +166,18 @@ def test_a_term_that_buys_less_than_a_placebo_is_refused() -> None:
     """What looks like Stribeck at another speed passes alone, and not beside a placebo that looks like it more."""
     problem = problem_of(runs_of((STRIBECK, 3.0)), DEFAULT_TERMS)
     near, truth = Offer("near", Stribeck(0.2)), Offer("truth", Stribeck(0.1), placebo=True)
-    assert ("near", "joint1") in taken(select(problem, [near]))
-    assert taken(select(problem, [near, truth])) == set()
+    assert ("near", "joint1") in taken(select_terms(problem, [near]))
+    assert taken(select_terms(problem, [near, truth])) == set()
 
 
 def test_the_choice_is_deterministic() -> None:
     problem = problem_of(runs_of((STRIBECK, 1.0)))
-    assert select(problem, offers()) == select(problem, offers())
+    assert select_terms(problem, candidate_terms()) == select_terms(problem, candidate_terms())
 
 
 def test_what_is_already_there_is_not_offered() -> None:
     problem = problem_of(runs_of(), (*DEFAULT_TERMS, "stribeck"))
-    selection = select(problem, [Offer("stribeck 0.1", Stribeck(0.1)), Offer("dahl", Dahl())], droppable=())
+    selection = select_terms(problem, [Offer("stribeck 0.1", Stribeck(0.1)), Offer("dahl", Dahl())], droppable=())
     assert {t.label for t in selection.trials} == {"dahl"}
 
 
@@ -193,7 +193,7 @@ def test_what_is_already_there_is_not_offered() -> None:
 )
 def test_offers_that_do_not_go_with_the_terms_are_left_out(terms: Sequence[Term]) -> None:
     problem = Problem(Model(slow(), terms), runs_of(), **FILTERS)
-    selection = select(problem, offers(9.0))
+    selection = select_terms(problem, candidate_terms(9.0))
     assert {t.label for t in selection.trials if t.joint == "joint2"} >= {"stribeck 0.1", "power 2"}
 
 
@@ -201,7 +201,7 @@ def test_offers_that_do_not_go_with_the_terms_are_left_out(terms: Sequence[Term]
 
 
 def assert_refused(problem: Problem, said: str) -> None:
-    selection = select(problem, offers())
+    selection = select_terms(problem, candidate_terms())
     assert selection.refused is not None
     assert said in selection.refused
     assert selection.terms == problem.model.terms
@@ -212,7 +212,7 @@ def assert_refused(problem: Problem, said: str) -> None:
 
 def test_too_few_runs_choose_nothing() -> None:
     assert_refused(problem_of(runs_of((STRIBECK, 3.0), motions=range(4))), "4 independent motions in 4 runs")
-    assert select(problem_of(runs_of((STRIBECK, 3.0), motions=range(5))), offers()).refused is None
+    assert select_terms(problem_of(runs_of((STRIBECK, 3.0), motions=range(5))), candidate_terms()).refused is None
 
 
 def test_one_motion_repeated_is_one_run() -> None:
@@ -242,7 +242,7 @@ def test_pieces_of_one_file_are_one_run() -> None:
 
 
 def test_blocks_of_time_may_stand_for_runs_when_asked() -> None:
-    selection = select(problem_of(runs_of((STRIBECK, 3.0), motions=[1])), offers(), blocks=8)
+    selection = select_terms(problem_of(runs_of((STRIBECK, 3.0), motions=[1])), candidate_terms(), blocks=8)
     assert selection.refused is None
     assert len(selection.folds) == 8
     assert ("stribeck 0.1", "joint1") in taken(selection)

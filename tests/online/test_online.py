@@ -29,7 +29,7 @@ from steelyard.motion.random import random_fourier
 from steelyard.online.causal_filter import CausalRows, Chunk, Lookahead
 from steelyard.online.change_cause import Explained, Tool, kind_of
 from steelyard.online.change_detection import SLOWLY, TOGETHER, Detector, calibrated, crossings, level_for
-from steelyard.online.online import Online, Watch
+from steelyard.online.online import ChangeDetection, Online
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
@@ -291,8 +291,8 @@ def test_missing_rows_may_be_dropped() -> None:
         (lambda m: Online(replace(m, payloads=[Payload("box")]), Preparation(20.0, RATE)), "payloads"),
         (lambda m: Online(m, Preparation(150.0, RATE)), "half the rate"),
         (lambda m: Online(m, Preparation(20.0, RATE), lookahead=0.2), "lookahead"),
-        (lambda m: Watch(learn_s=0.0), "learn_s"),
-        (lambda m: Watch(payload=Payload("box", known={"M": 1.0})), "known"),
+        (lambda m: ChangeDetection(learn_s=0.0), "learn_s"),
+        (lambda m: ChangeDetection(payload=Payload("box", known={"M": 1.0})), "known"),
         (lambda m: Tool(-1.0), "reach"),
         (lambda m: Online(m, Preparation(20.0, RATE)).update({"t": np.zeros(2)}), "channel map"),
         (lambda m: Online(m, Preparation(20.0, RATE)).estimate(), "No rows"),
@@ -398,10 +398,10 @@ def test_a_joint_that_did_not_move_is_not_judged() -> None:
 # --- Changes ----------------------------------------------------------------------------------------------------------
 
 BODY = inertial_vector(1.0, np.array([0.02, 0.05, 0.04]), 0.002 * np.diag([1.0, 1.0, 1.0]))
-WATCH = Watch(learn_s=20.0)
+WATCH = ChangeDetection(learn_s=20.0)
 
 
-def watched(chunk: Chunk, model: Model, watch: Watch = WATCH, estimator: RLS | None = None) -> Online:
+def watched(chunk: Chunk, model: Model, watch: ChangeDetection = WATCH, estimator: RLS | None = None) -> Online:
     stream = Online(model, Preparation(20.0, RATE), rest=SPEEDS, **FILTERS, watch=watch, estimator=estimator)
     for part in chunks(chunk._replace(v=None), 200):
         stream.update(part)

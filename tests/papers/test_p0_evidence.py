@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.estimators import WLS, Consistent
 from steelyard.identification.identify import identify
-from steelyard.physical.consistency import judge, link_columns
+from steelyard.physical.consistency import check_links, link_columns
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
@@ -72,7 +72,7 @@ def assert_certified(found: Judged) -> None:
 def test_p0_reference_is_impossible_and_its_link_3_is_repaired() -> None:
     _, base, table = p0()
     layout = base.layout
-    verdicts = judge(layout, table.ref)
+    verdicts = check_links(layout, table.ref)
     assert [j for j in range(2, 7) if not verdicts[f"link{j}"].passes] == [3]
     mended = repaired_reference()
     assert mended.possible

@@ -28,11 +28,11 @@ from steelyard.model.terms import named_terms
 from steelyard.physical.cones import in_words
 from steelyard.physical.consistency import (
     Consistency,
+    check_bodies,
+    check_body,
+    check_links,
+    check_stated,
     com_inertia,
-    judge,
-    judge_bodies,
-    judge_link,
-    judge_stated,
     leading_minors,
     link_columns,
     mass_matrix_floor,
@@ -42,7 +42,8 @@ from steelyard.physical.consistency import (
     robot_bodies,
 )
 from steelyard.physical.nearest import Constraints, nearest_feasible, scatter
-from steelyard.project.result_file import document, text
+from steelyard.project.documents import text
+from steelyard.project.result_file import document
 from steelyard.regression.scores import Score
 from testbed.command import Run
 from testbed.trees import random_inertia, random_pose, random_tree, rigid_model
@@ -91,7 +92,7 @@ def theta_0e(mass_2: float = 4.0) -> tuple[Model, Array]:
 
 def test_cad_reference_of_the_tx40() -> None:
     model, theta = tx40()
-    verdict = judge(model.layout, theta)
+    verdict = check_links(model.layout, theta)
     assert verdict["link3"].eigenvalues == pytest.approx([-0.0051, 0.0049, 0.0140], abs=5e-5)
     assert verdict["link3"].verdict == "not physical"
     assert not verdict["link3"].positive_definite
@@ -111,13 +112,13 @@ def test_a_misprint_explains_link_3() -> None:
     model, theta = tx40()
     theta = theta.copy()
     theta[model.layout.index("link3.XZ")] = -1.16e-3
-    assert judge(model.layout, theta)["link3"].verdict == "consistent"
+    assert check_links(model.layout, theta)["link3"].verdict == "consistent"
 
 
 def test_essential_set_of_the_tx40() -> None:
-    assert all(judge_link(link, vector_0e(link)).positive_definite for link in ("link3", "link4", "link5"))
-    assert judge_link("link6", vector_0e("link6")).verdict == "on the boundary"
-    link3 = judge_link("link3", vector_0e("link3"))
+    assert all(check_body(link, vector_0e(link)).positive_definite for link in ("link3", "link4", "link5"))
+    assert check_body("link6", vector_0e("link6")).verdict == "on the boundary"
+    link3 = check_body("link3", vector_0e("link3"))
     assert link3.pseudo_smallest == pytest.approx(-0.0087, abs=5e-5)
     assert link3.verdict == "inertia positive but not realisable"
 
@@ -129,7 +130,7 @@ def test_mass_that_link_2_needs() -> None:
         for mass, positive in ((least - 0.05, False), (least, True)):
             vector = vector.copy()
             vector[9] = mass
-            assert judge_link("link2", vector).positive_definite is positive
+            assert check_body("link2", vector).positive_definite is positive
     masses = np.geomspace(0.01, 1e4, 400)
     assert all(not np.linalg.eigvalsh(pseudo_inertia(vector_0e("link2", m)))[0] > 0.0 for m in masses)
 
@@ -155,7 +156,7 @@ def test_mass_matrix_of_a_negative_rotor() -> None:
         floor.smallest
     )
     assert floor.findings[0].code == "mass-matrix-not-positive"
-    verdict = judge(model.layout, theta)
+    verdict = check_links(model.layout, theta)
     assert verdict.negative == (("joint6.Ia", -0.02),)
     assert "negative-drive" in {finding.code for finding in verdict.findings}
 
@@ -165,7 +166,7 @@ def test_mass_matrix_of_a_negative_rotor() -> None:
 
 @given(seeds)
 def test_bodies_that_exist_pass(rng: np.random.Generator) -> None:
-    link = judge_link("body", random_inertia(rng))
+    link = check_body("body", random_inertia(rng))
     assert link.verdict == "consistent"
     assert link.needed == (0.0, 0.0, 0.0)
     assert min(link.minors) > 0.0
@@ -192,7 +193,7 @@ def test_realisable_means_positive_and_triangle(rng: np.random.Generator) -> Non
     moments = rng.uniform(-0.2, 1.0, 3)
     mass = float(rng.uniform(0.1, 5.0))
     vector = inertial_vector(mass, rng.uniform(-0.3, 0.3, 3), turn @ np.diag(moments) @ turn.T)
-    link = judge_link("body", vector)
+    link = check_body("body", vector)
     triangle = bool(2.0 * moments.max() <= moments.sum())
     assert link.passes == (np.linalg.eigvalsh(pseudo_inertia(vector))[0] >= 0.0) == triangle
     assert (link.verdict != "not physical") == bool(moments.min() >= 0.0)
@@ -206,8 +207,8 @@ def test_verdict_does_not_depend_on_the_frame(rng: np.random.Generator, toleranc
     vector[:6] += 0.1 * rng.normal(size=6)
     pose = random_pose(rng)
     here, there = (
-        judge_link("body", vector, tolerance),
-        judge_link("body", transformed_inertia(vector, pose.rotation, pose.position), tolerance),
+        check_body("body", vector, tolerance),
+        check_body("body", transformed_inertia(vector, pose.rotation, pose.position), tolerance),
     )
     np.testing.assert_allclose(there.eigenvalues, here.eigenvalues, atol=1e-12)
     np.testing.assert_allclose(there.second_moments, here.second_moments, atol=1e-12)
@@ -218,14 +219,14 @@ def test_verdict_does_not_depend_on_the_frame(rng: np.random.Generator, toleranc
 def test_tolerance_is_monotone_and_sharp(rng: np.random.Generator) -> None:
     vector = random_inertia(rng)
     vector[:6] += 0.2 * rng.normal(size=6)
-    passing = [judge_link("body", vector, t).passes for t in np.linspace(0.0, 2.0, 21)]
+    passing = [check_body("body", vector, t).passes for t in np.linspace(0.0, 2.0, 21)]
     assert passing == sorted(passing)
-    needed = judge_link("body", vector).needed
+    needed = check_body("body", vector).needed
     worst = max(needed.eigenvalues, needed.pseudo_inertia)
-    assert judge_link("body", vector, worst).passes
+    assert check_body("body", vector, worst).passes
     if worst > 0.0:
-        assert not judge_link("body", vector, 0.999 * worst).passes
-        assert judge_link("body", vector, worst).verdict == "within tolerance"
+        assert not check_body("body", vector, 0.999 * worst).passes
+        assert check_body("body", vector, worst).verdict == "within tolerance"
 
 
 @given(seeds)
@@ -243,21 +244,21 @@ def test_pivots_beside_zeros() -> None:
     assert pivots(np.diag([0.0, 2.0, 0.0])).tolist() == [0.0, 2.0, 0.0]
     hidden = np.array([[0.0, 1.0, 0.0], [1.0, 5.0, 0.0], [0.0, 0.0, 1.0]])
     assert pivots(hidden)[1] == -np.inf
-    assert judge_link("body", inertial_vector(1.0, np.zeros(3), hidden)).needed.pivots == np.inf
+    assert check_body("body", inertial_vector(1.0, np.zeros(3), hidden)).needed.pivots == np.inf
 
 
 def test_bodies_without_mass() -> None:
-    nothing = judge_link("frame", np.zeros(10))
+    nothing = check_body("frame", np.zeros(10))
     assert (nothing.verdict, nothing.com, nothing.needed) == ("massless", None, (0.0, 0.0, 0.0))
     assert nothing.passes
     for k in range(9):
         vector = np.zeros(10)
         vector[k] = 0.1
-        link = judge_link("ghost", vector, tolerance=10.0)
+        link = check_body("ghost", vector, tolerance=10.0)
         assert link.verdict == "not physical"
         assert link.needed.pseudo_inertia == np.inf
         assert np.all(np.isfinite(link.eigenvalues))
-    negative = judge_link("anti", -random_inertia(np.random.default_rng(0)), tolerance=10.0)
+    negative = check_body("anti", -random_inertia(np.random.default_rng(0)), tolerance=10.0)
     assert negative.verdict == "not physical"
     assert Consistency((negative,)).findings[0].code == "negative-mass"
 
@@ -265,11 +266,11 @@ def test_bodies_without_mass() -> None:
 def test_bad_input() -> None:
     model, theta = tx40()
     with pytest.raises(ModelError, match="86 standard parameters"):
-        judge(model.layout, theta[:-1])
+        check_links(model.layout, theta[:-1])
     with pytest.raises(ModelError, match="tolerance"):
-        judge(model.layout, theta, tolerance=-1e-3)
+        check_links(model.layout, theta, tolerance=-1e-3)
     with pytest.raises(ModelError, match="ten finite"):
-        judge(model.layout, np.full(86, np.nan))
+        check_links(model.layout, np.full(86, np.nan))
 
 
 # --- Feasibility of base values ---------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def test_true_base_values_are_possible(rng: np.random.Generator, joints: int, of
     assert found.distance_sigma == 0.0
     np.testing.assert_allclose(base.map @ found.theta, chi, rtol=1e-8, atol=1e-8)
     assert min(found.smallest.values()) >= -1e-9
-    assert judge(model.layout, found.theta, 1e-8).consistent
+    assert check_links(model.layout, found.theta, 1e-8).consistent
     if prior == "nominal":  # the prior is feasible, so nothing is nearer to it than itself
         np.testing.assert_allclose(found.theta, theta, atol=1e-7)
         assert found.prior_distance < 1e-7
@@ -315,7 +316,7 @@ def test_a_prior_far_off_does_not_make_it_impossible() -> None:
 
 def test_zero_columns_are_free_without_a_prior() -> None:
     found = nearest_feasible(one_link(), np.array([0.5, 1.0, 0.0]))
-    link = judge_link("link1", found.theta[:10], 1e-8)
+    link = check_body("link1", found.theta[:10], 1e-8)
     assert found.possible
     assert link.passes
     assert link.mass >= 2.0 - 1e-6  # ZZ ≥ MX²/M
@@ -370,7 +371,7 @@ def test_masses_and_boxes_are_respected() -> None:
 def test_margin_keeps_away_from_the_boundary() -> None:
     model, theta = rigid_model(random_tree(np.random.default_rng(8), 3))
     base = base_parameters(model)
-    floor = 0.5 * min(judge(model.layout, theta)[name].pseudo_smallest for name in link_columns(model.layout))
+    floor = 0.5 * min(check_links(model.layout, theta)[name].pseudo_smallest for name in link_columns(model.layout))
     found = nearest_feasible(base, base.map @ theta, prior=np.zeros(len(theta)), constraints=Constraints(margin=floor))
     assert found.possible
     assert min(found.smallest.values()) >= floor * (1 - 1e-6)
@@ -396,7 +397,7 @@ def test_cad_reference_is_possible_though_its_links_are_not() -> None:
     found = nearest_feasible(base, base.map @ theta, widths=np.ones(len(theta)))
     assert found.possible
     assert 0.1 < found.prior_distance < 1.0
-    assert judge(model.layout, found.theta, 1e-8).consistent
+    assert check_links(model.layout, found.theta, 1e-8).consistent
     np.testing.assert_allclose(base.map @ found.theta, base.map @ theta, atol=1e-12)
 
 
@@ -464,20 +465,20 @@ def test_a_stated_payload_that_fits_is_possible() -> None:
     assert found.possible
     np.testing.assert_allclose(found.base_values, base.map @ theta, atol=1e-8)
     assert [found.theta[model.layout.index(name)] for name in ("load.M", "load.MX")] == [3.0, body[6]]
-    assert judge(model.layout, found.theta, 1e-8)["load"].passes
+    assert check_links(model.layout, found.theta, 1e-8)["load"].passes
     # what is stated counts, whatever the vector says
-    assert judge(model.layout, np.zeros(len(model.layout)))["load"].mass == 3.0
+    assert check_links(model.layout, np.zeros(len(model.layout)))["load"].mass == 3.0
 
 
 def test_statements_that_no_body_meets_are_told() -> None:
     base = loaded_link(XX=5.0, YY=1.0, ZZ=1.0)
     with pytest.raises(EstimationError, match=r"Stated, and perhaps impossible together: load\.XX = 5, .*load\.ZZ = 1"):
         nearest_feasible(base, np.array([1.0, 0.0, 0.0, 0.0, 0.0]))
-    assert judge_stated(base.layout).links == ()
+    assert check_stated(base.layout).links == ()
     whole = dict(zip(INERTIAL, [5.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], strict=True))
     base = loaded_link(**whole)
     assert nearest_feasible(base, np.array([1.0, 0.0, 0.0])).possible  # of the robot nothing is wrong
-    assert not judge_stated(base.layout).consistent
+    assert not check_stated(base.layout).consistent
 
 
 def test_scatter_keeps_robust_bars_and_classical_correlations() -> None:
@@ -643,8 +644,8 @@ def test_command_refuses_a_broken_triangle(steelyard: Run, tmp_path: Path) -> No
 def test_command_finds_a_bad_body_behind_a_fixed_joint(steelyard: Run, tmp_path: Path) -> None:
     path = urdf(tmp_path, tool=0.01)
     bodies, _ = robot_bodies(read_robot(path))
-    assert judge_bodies({"sum": read_robot(path).links[0].inertia}).consistent  # type: ignore[dict-item]
-    assert not judge_bodies(bodies)["tool"].passes
+    assert check_bodies({"sum": read_robot(path).links[0].inertia}).consistent  # type: ignore[dict-item]
+    assert not check_bodies(bodies)["tool"].passes
     told = steelyard("consistency", path)
     assert (told.code, told.out) == (1, "")
     assert "tool" in told.err

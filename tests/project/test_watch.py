@@ -39,7 +39,7 @@ from steelyard.model.payload import Payload
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.online.history import KEPT, Course, Curve
-from steelyard.online.online import Watch
+from steelyard.online.online import ChangeDetection
 from steelyard.project.project import read_project
 from steelyard.project.result_file import REPORT, RESULT, read_document, read_result
 from steelyard.project.watch import CONVERGENCE, Follower, Options, Refresh, plan
@@ -608,7 +608,7 @@ def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: R
 
 
 def test_the_screen_shows_state_change_and_parameters(pickup: Path) -> None:
-    follower, refreshes = followed(pickup, Options(watch=Watch()))
+    follower, refreshes = followed(pickup, Options(watch=ChangeDetection()))
     sheet = io.StringIO()
     Console(file=sheet, width=180).print(screen(follower, "Fv", 30))
     shown = sheet.getvalue()

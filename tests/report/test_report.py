@@ -27,10 +27,9 @@ from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_terms
 from steelyard.regression.problem import Problem
-from steelyard.report import render
 from steelyard.report.figures import MOST_POINTS, drawn_rows, joint_figure, rest_path, stretches
 from steelyard.report.numerals import number, share, value_and_deviation
-from steelyard.report.page import embedded_json, embedded_script, spoken
+from steelyard.report.page import embedded_json, embedded_script, render, spoken
 from steelyard.report.tables import (
     bar_length,
     error_rows,

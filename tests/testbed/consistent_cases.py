@@ -23,7 +23,7 @@ from steelyard.model.parameters import Layout
 from steelyard.model.robot import Drive, Link
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
-from steelyard.physical.consistency import NONNEGATIVE, judge, link_columns, pseudo_inertia, pseudo_inertia_vector
+from steelyard.physical.consistency import NONNEGATIVE, check_links, link_columns, pseudo_inertia, pseudo_inertia_vector
 from steelyard.physical.nearest import Feasibility, nearest_feasible
 from steelyard.regression.information import stacked
 from steelyard.regression.observe import observe
@@ -204,7 +204,7 @@ def p0_experiment(seed: int) -> Seed:
     def standard(theta: Array, mass: float) -> Standard:
         judged_with = theta.copy()
         judged_with[base.layout.index("link2.M")] = mass
-        verdicts = judge(base.layout, judged_with)
+        verdicts = check_links(base.layout, judged_with)
         return Standard(
             theta,
             sum(verdicts[f"link{j}"].passes_inertia() for j in range(2, 7)),

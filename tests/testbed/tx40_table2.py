@@ -18,7 +18,7 @@ from steelyard.model.parameters import Layout
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import TrapezoidalAcceleration
-from steelyard.physical.consistency import judge
+from steelyard.physical.consistency import check_links
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
@@ -164,7 +164,7 @@ def positive_links(layout: Layout, theta: Array, tolerance: float = 0.0) -> int:
     """
     theta = theta.copy()
     theta[layout.index("link2.M")] = M2
-    verdicts = judge(layout, theta)
+    verdicts = check_links(layout, theta)
     return sum(verdicts[f"link{j}"].passes_inertia(tolerance) for j in range(2, 7))
 
 

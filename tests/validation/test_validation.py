@@ -27,8 +27,9 @@ from steelyard.model.payload import Payload
 from steelyard.model.robot import Link
 from steelyard.model.terms import named_terms, plain_terms, rich_terms
 from steelyard.project.demos.demo import demo
+from steelyard.project.documents import record, text
 from steelyard.project.project import read_project
-from steelyard.project.result_file import read_result, record, text
+from steelyard.project.result_file import read_result
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

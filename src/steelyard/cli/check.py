@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.console import JsonFlag, app, emit, progress_bar, say, say_findings
-from steelyard.project.checks import check
-from steelyard.project.project import read_project
+from steelyard.cli.console import JsonFlag, emit, progress_bar, say, say_findings
 
 FAULTY = 1
 
 
-@app.command(name="check")
 def check_project(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
     as_json: JsonFlag = False,
 ) -> None:
     """Look for wrong units, signs, columns, ratios, delays and signals before any fit (exit code 1 if there are)."""
+    from steelyard.project.checks import check
+    from steelyard.project.project import read_project
+
     with progress_bar() as progress:
         found = check(read_project(project), progress)
     if as_json:

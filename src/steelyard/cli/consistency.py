@@ -5,41 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.console import JsonFlag, app, emit, number, people, say, say_findings
+from steelyard.cli.console import JsonFlag, emit, number, people, say, say_findings
 from steelyard.errors import RobotError
 from steelyard.findings import Finding
-from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.identification.result import Identification
-from steelyard.model.model import Model
-from steelyard.model.terms import DEFAULT_TERMS, named_terms
-from steelyard.physical.certificates import CERTIFIED
-from steelyard.physical.cones import in_words
-from steelyard.physical.consistency import (
-    Consistency,
-    LinkVerdict,
-    MassMatrixFloor,
-    judge,
-    judge_bodies,
-    judge_stated,
-    mass_matrix_floor,
-    negative_drive,
-    robot_bodies,
-)
-from steelyard.physical.nearest import NOISE_SIGMA, OWN, Constraints, Feasibility, own_or_nearest, scatter
-from steelyard.project.result_file import read_result
+
+if TYPE_CHECKING:
+    from steelyard.identification.result import Identification
+    from steelyard.physical.consistency import Consistency, LinkVerdict, MassMatrixFloor
+    from steelyard.physical.nearest import Feasibility
 
 INCONSISTENT = 1
 SCHEMA = "steelyard.consistency/1"
 
 
-@app.command()
 def consistency(
     source: Annotated[str, typer.Argument(help="A run folder or result.json, a built-in robot or a robot file.")],
     tolerance: Annotated[float, typer.Option(help="How far an inertia may miss, kg.m2.")] = 0.0,
@@ -47,6 +32,8 @@ def consistency(
 ) -> None:
     """Can it exist? Judge a robot's links, or whether a result's base values are possible; exit code 1 if not."""
     if _is_result(source):
+        from steelyard.project.result_file import read_result
+
         document = _result_document(read_result(source), tolerance)
     else:
         document = _robot_document(source, tolerance)
@@ -58,17 +45,23 @@ def consistency(
 
 def _is_result(source: str) -> bool:
     """Run folders and JSON; a built-in robot wins over a folder of its name, as everywhere."""
+    from steelyard.formats.robots import builtin_robots
+
     return source not in builtin_robots() and (Path(source).is_dir() or Path(source).suffix == ".json")
 
 
 def _result_document(result: Identification, tolerance: float) -> dict[str, Any]:
+    from steelyard.physical.certificates import CERTIFIED
+    from steelyard.physical.consistency import check_links, check_stated
+    from steelyard.physical.nearest import NOISE_SIGMA, OWN, Constraints, own_or_nearest, scatter
+
     layout = result.base.layout
     spread, asked = scatter(result.std, result.covariance_classical), Constraints(tolerance=tolerance)
     answer = own_or_nearest(result.base, result.value, result.standard, spread, asked)
     # the set lies on the boundary as a rule, and the solver's last digits with it
-    verdict = judge(layout, answer.theta, tolerance + CERTIFIED)
+    verdict = check_links(layout, answer.theta, tolerance + CERTIFIED)
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
-    stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, judge_stated(layout, tolerance)
+    stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, check_stated(layout, tolerance)
     findings = (*answer.findings, *_uncertified(result, answer, tolerance), *bodies.findings)
     _show_feasibility(result, answer)
     _show_links(_TITLES[answer.status == OWN], verdict.links)
@@ -106,12 +99,21 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
 
 def _uncertified(result: Identification, answer: Feasibility, tolerance: float) -> tuple[Finding, ...]:
     """What keeps the certified set of a result from being taken, as a rotor inertia that was allowed to be negative."""
+    from steelyard.physical.certificates import CERTIFIED
+    from steelyard.physical.consistency import check_links
+    from steelyard.physical.nearest import OWN
+
     if result.certificate is None or result.standard is None or answer.status == OWN:
         return ()
-    return judge(result.base.layout, result.standard, tolerance + CERTIFIED).findings
+    return check_links(result.base.layout, result.standard, tolerance + CERTIFIED).findings
 
 
 def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
+    from steelyard.formats.robots import read_robot
+    from steelyard.model.model import Model
+    from steelyard.model.terms import DEFAULT_TERMS, named_terms
+    from steelyard.physical.consistency import check_bodies, mass_matrix_floor, negative_drive, robot_bodies
+
     robot = read_robot(source)
     bodies, unknown = robot_bodies(robot)
     if not bodies:
@@ -119,7 +121,7 @@ def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
     model = Model(robot, named_terms(robot.terms if robot.terms is not None else DEFAULT_TERMS))
     theta = model.layout.nominal
     negative = () if theta is None else negative_drive(model.layout, theta)
-    verdict = judge_bodies(bodies, tolerance, negative)
+    verdict = check_bodies(bodies, tolerance, negative)
     floor = None if theta is None else mass_matrix_floor(model, theta)
     findings = (*verdict.findings, *(() if floor is None else floor.findings))
     _show_links(robot.name, verdict.links)
@@ -196,6 +198,9 @@ _TITLES = {True: "The result's own standard set", False: "Nearest feasible stand
 
 
 def _show_feasibility(result: Identification, answer: Feasibility) -> None:
+    from steelyard.physical.cones import in_words
+    from steelyard.physical.nearest import OWN
+
     prior = "smallest set" if result.base.layout.nominal is None else "nominal values, in units of their widths"
     said = (
         f"These base values of {result.robot} are possible"

@@ -1,29 +1,22 @@
-"""What every command shares: the app, the console for people, `--json`, progress, and how numbers are shown."""
+"""What every command shares: the console for people, `--json`, progress, and how numbers are shown."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from steelyard.findings import Finding
-from steelyard.project.result_file import text
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Steelyard weighs a robot by its own motion: base parameters with honest error bars from logs.",
-)
 # A pipe or a file has no width of its own: wide enough for a table of parameters.
 # No markup: brackets in the names of joints, files and folders are brackets.
 people = Console(stderr=True, width=None if sys.stderr.isatty() else 160, markup=False, highlight=False, emoji=False)
@@ -33,6 +26,8 @@ FAILED = 2
 
 def emit(document: Mapping[str, Any]) -> None:
     """One JSON object on stdout, whatever the terminal's encoding can hold."""
+    from steelyard.project.documents import text
+
     written = text(document)
     try:
         written.encode(sys.stdout.encoding or "ascii")
@@ -59,11 +54,11 @@ def say_findings(findings: Iterable[Finding]) -> None:
 
 
 def number(x: float) -> str:
-    return f"{x:.4g}" if np.isfinite(x) else "—"
+    return f"{x:.4g}" if math.isfinite(x) else "—"
 
 
 def percent(x: float) -> str:
-    if not np.isfinite(x):
+    if not math.isfinite(x):
         return "—"
     return f"{x:.2%}" if abs(x) < 10.0 else "> 999 %"
 

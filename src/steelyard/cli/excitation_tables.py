@@ -14,8 +14,8 @@ from steelyard.cli.console import number, people, percent, say
 from steelyard.design.constraints import holds_always, used
 from steelyard.design.criteria import ConditionNumber
 from steelyard.design.ramps import pasted
+from steelyard.project.documents import record
 from steelyard.project.excite import Excitation, TargetReached
-from steelyard.project.result_file import record
 from steelyard.report.preview import render_preview
 
 SCHEMA = "steelyard.excite/1"

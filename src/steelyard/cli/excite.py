@@ -7,29 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 from rich.live import Live
 from rich.text import Text
 
-from steelyard._arrays import Array
-from steelyard.cli.console import JsonFlag, app, emit, number, people, say
-from steelyard.cli.excitation_tables import excitation_document, preview_page, show_excitation
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, number, people, say
 from steelyard.cli.watch import BLOCKS
-from steelyard.design.criteria import CRITERIA, DOptimal
-from steelyard.design.feasibility import weighing
 from steelyard.errors import DataError, OutputError
-from steelyard.export.motions import FORMATS, check_ur, checked_rate, export_motion, format_of
-from steelyard.model.payload import UNLOADED
-from steelyard.model.robot import Robot
-from steelyard.model.terms import TERMS
-from steelyard.project.excite import FAMILIES, allowed_of, criterion_of, excite, family_of, subject_of
-from steelyard.project.result_file import check_file, write_files
+
+if TYPE_CHECKING:
+    from steelyard._arrays import Array
+    from steelyard.model.robot import Robot
 
 
-@app.command(name="excite")
 def excite_command(
     robot: Annotated[
         str | None, typer.Argument(help="A built-in name, a robot file, or a project file for its terms and payloads.")
@@ -42,10 +36,14 @@ def excite_command(
         float, typer.Option(help="Seconds of the motion without ramps; rounded up to whole samples of the file.")
     ] = 10.0,
     harmonics: Annotated[int, typer.Option(help="Of every joint; a b-spline gets 2 H + 2 points.")] = 5,
-    family: Annotated[str, typer.Option(help=f"One of: {', '.join(FAMILIES)}.")] = FAMILIES[0],
+    family: Annotated[str, typer.Option(help=f"One of: {', '.join(option_values.FAMILIES)}.")] = option_values.FAMILIES[
+        0
+    ],
     criterion: Annotated[
         str | None,
-        typer.Option(help=f"One of: {', '.join(CRITERIA)}. Default d-optimal; with --target or --given targets."),
+        typer.Option(
+            help=f"One of: {', '.join(option_values.CRITERIA)}. Default d-optimal; with --target or --given targets."
+        ),
     ] = None,
     parameters: Annotated[str, typer.Option(help="Base parameters that d-optimal looks at, comma-separated.")] = "",
     target: Annotated[
@@ -63,7 +61,9 @@ def excite_command(
             metavar="NAME[=KG]",
         ),
     ] = None,
-    terms: Annotated[str | None, typer.Option(help=f"Comma-separated: {', '.join(TERMS)}; '' for none.")] = None,
+    terms: Annotated[
+        str | None, typer.Option(help=f"Comma-separated: {', '.join(option_values.TERMS)}; '' for none.")
+    ] = None,
     start: Annotated[
         str | None, typer.Option(help="Posture to start from and return to, in rad or m, comma-separated.")
     ] = None,
@@ -74,11 +74,18 @@ def excite_command(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same motion.")] = 0,
     starts: Annotated[int, typer.Option(min=1, help="Searches, of which the best is kept.")] = 8,
     iterations: Annotated[int, typer.Option(min=1, help="Steps of a search at most.")] = 300,
-    out: Annotated[Path | None, typer.Option(help=f"Motion file: {', '.join(FORMATS)}.")] = None,
+    out: Annotated[Path | None, typer.Option(help=f"Motion file: {', '.join(option_values.MOTION_FILES)}.")] = None,
     preview: Annotated[Path | None, typer.Option(help="Page with the motion, its limits and σ (.html).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a motion that shows the parameters best, within limits that hold between samples too."""
+    from steelyard.cli.excitation_tables import excitation_document, preview_page, show_excitation
+    from steelyard.design.feasibility import weighing
+    from steelyard.export.motions import check_ur, checked_rate, export_motion, format_of
+    from steelyard.model.payload import UNLOADED
+    from steelyard.project.excite import allowed_of, criterion_of, excite, family_of, subject_of
+    from steelyard.project.result_file import check_file, write_files
+
     loads, masses = _loads(load or (UNLOADED,))
     files = _places(out, loads)
     if preview is not None:
@@ -126,6 +133,9 @@ def excite_command(
 
 def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
     """A file for every motion: NAME.csv, or NAME-none.csv, NAME-load.csv of several."""
+    from steelyard.export.motions import format_of
+    from steelyard.project.result_file import check_file
+
     if out is None:
         return ()
     if len(set(loads)) != len(loads):
@@ -211,6 +221,8 @@ def _searching(
 
     "about", as what is made small is a smooth stand-in, and the logarithm of it but for `DOptimal`.
     """
+    from steelyard.design.criteria import DOptimal
+
     traces: list[list[float]] = []
 
     def told(objective: float) -> str:

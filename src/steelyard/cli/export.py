@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import JsonFlag, app, emit, number, people, say
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, number, people, say
 from steelyard.errors import OutputError, ProjectError, choices
-from steelyard.export.code.c import c_files
-from steelyard.export.code.python import python_file
-from steelyard.export.code.text import own_name
-from steelyard.export.export import Export
-from steelyard.export.latex import latex_table
-from steelyard.export.parameter_set import Identified, identified
-from steelyard.export.robot_files.changes import Change
-from steelyard.export.robot_files.mjcf import edited_mjcf
-from steelyard.export.robot_files.mjcf_new import new_mjcf
-from steelyard.export.robot_files.urdf import edited_urdf
-from steelyard.export.robot_files.urdf_new import new_urdf
-from steelyard.formats.robots import builtin_robots
-from steelyard.formats.robots.urdf import root_tag
-from steelyard.model.payload import UNLOADED
-from steelyard.project.reopen import Reopened, reopen
-from steelyard.project.result_file import check_file, read_document, record, result_file, whole_folder, write_files
+
+if TYPE_CHECKING:
+    from steelyard.export import Export, IdentifiedModel
+    from steelyard.export.robot_files.changes import Change
+    from steelyard.project.reopen import Reopened
 
 SCHEMA = "steelyard.export/1"
 # Formats that edit a robot file, with the root of such a file and how a new one is called; then those that do not.
@@ -35,7 +25,6 @@ MODELS = {"urdf": ("robot", ".urdf"), "mjcf": ("mujoco", ".xml")}
 FORMATS = (*MODELS, "c", "python", "latex")
 
 
-@app.command(name="export")
 def export_command(
     result: Annotated[Path, typer.Argument(help="A run folder or its result.json.")],
     to: Annotated[str, typer.Option(help=f"One of: {', '.join(FORMATS)}.")],
@@ -51,7 +40,7 @@ def export_command(
     ] = None,
     load: Annotated[
         str, typer.Option(help="A payload of the project, made part of the link that carries it.")
-    ] = UNLOADED,
+    ] = option_values.UNLOADED,
     name: Annotated[str | None, typer.Option(help="What functions and files are called, of c, python, latex.")] = None,
     regroupings: Annotated[bool, typer.Option("--regroupings", help="Of latex: a second table, of the sums.")] = False,
     allow_infeasible: Annotated[
@@ -60,11 +49,14 @@ def export_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Write an identified model as URDF, MJCF, C, Python or a LaTeX table; what does not agree is not written."""
+    from steelyard.export import identified_model
+    from steelyard.project.reopen import reopen
+
     _check_asked(to, source, name, regroupings, allow_infeasible)
     reopened = reopen(result, [], load=load)
     origin = _origin(reopened, to, source)
     place = _place(result, reopened, to, origin, out, name)
-    chosen = None if to == "latex" else identified(reopened.model, reopened.result, load, allow_infeasible)
+    chosen = None if to == "latex" else identified_model(reopened.model, reopened.result, load, allow_infeasible)
     made = _made(to, reopened, chosen, origin, name, regroupings)
     notes = (*made.notes, *_apart_from(made.beside, origin, place), *_own_robot(reopened, place))
     made = replace(made, notes=notes)
@@ -93,6 +85,9 @@ def _check_asked(to: str, source: Path | None, name: str | None, regroupings: bo
 
 def _origin(reopened: Reopened, to: str, source: Path | None) -> Path | None:
     """The robot file to edit: the one named, else the result's own where it is of the format, else none."""
+    from steelyard.formats.robots import builtin_robots
+    from steelyard.formats.robots.urdf import root_tag
+
     if to not in MODELS or source is not None:
         return source
     robot = reopened.project.spec.robot
@@ -106,6 +101,9 @@ def _origin(reopened: Reopened, to: str, source: Path | None) -> Path | None:
 
 def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: Path | None, name: str | None) -> Path:
     """Where to write: as asked, else in the current folder, as compilers do, under a name that nothing has yet."""
+    from steelyard.export.code.text import own_name
+    from steelyard.project.result_file import check_file, result_file
+
     if to == "c":
         own = f"{result_file(result).resolve().parent.name}-c"
     elif origin is not None:
@@ -127,6 +125,8 @@ def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: 
 
 def _spare(place: Path, result: Path, folder: Path) -> None:
     """What a result consists of is never written over: its own folder, its logs, and project files (TOML)."""
+    from steelyard.project.result_file import read_document, result_file
+
     where, run = place.resolve(), result_file(result).resolve().parent
     if where == run or run in where.parents or where in run.parents:
         raise OutputError(
@@ -140,6 +140,8 @@ def _spare(place: Path, result: Path, folder: Path) -> None:
 
 def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
     """A warning where the new file takes the place of the robot file of the result."""
+    from steelyard.formats.robots import builtin_robots
+
     robot = reopened.project.spec.robot
     own = reopened.project.path.parent / robot
     if robot in builtin_robots() or place.resolve() != own.resolve():
@@ -162,21 +164,30 @@ def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tupl
 
 
 def _made(
-    to: str, reopened: Reopened, chosen: Identified | None, origin: Path | None, name: str | None, regroupings: bool
+    to: str,
+    reopened: Reopened,
+    chosen: IdentifiedModel | None,
+    origin: Path | None,
+    name: str | None,
+    regroupings: bool,
 ) -> Export:
+    from steelyard import export
+
     if chosen is None:
-        return latex_table(reopened.result, reopened.model.robot, regroupings, name)
+        return export.latex(reopened.result, reopened.model.robot, regroupings, name)
     if to == "c":
-        return c_files(chosen, name)
+        return export.c(chosen, name)
     if to == "python":
-        return python_file(chosen, name)
+        return export.python(chosen, name)
     if origin is None:
-        return (new_urdf if to == "urdf" else new_mjcf)(chosen.model, chosen.bearing, chosen.load)
-    return (edited_urdf if to == "urdf" else edited_mjcf)(chosen.model, chosen.bearing, origin, chosen.load)
+        return (export.new_urdf if to == "urdf" else export.new_mjcf)(chosen)
+    return (export.urdf if to == "urdf" else export.mjcf)(chosen, origin)
 
 
 def _write(place: Path, made: Export) -> tuple[Path, ...]:
     """All files or none: a folder of C, else the one file under the name that was asked for."""
+    from steelyard.project.result_file import whole_folder, write_files
+
     if made.name == "c":
         with whole_folder(place, tuple(made.files)) as fresh:
             for name, content in made.files.items():
@@ -190,7 +201,11 @@ def _write(place: Path, made: Export) -> tuple[Path, ...]:
 # --- For people and programs ------------------------------------------------------------------------------------------
 
 
-def _document(made: Export, chosen: Identified | None, origin: Path | None, written: Sequence[Path]) -> dict[str, Any]:
+def _document(
+    made: Export, chosen: IdentifiedModel | None, origin: Path | None, written: Sequence[Path]
+) -> dict[str, Any]:
+    from steelyard.project.documents import record
+
     standard = None
     if chosen is not None:
         standard = {
@@ -218,7 +233,7 @@ def _document(made: Export, chosen: Identified | None, origin: Path | None, writ
     )
 
 
-def _show(made: Export, chosen: Identified | None) -> None:
+def _show(made: Export, chosen: IdentifiedModel | None) -> None:
     if made.changes:
         people.print(_change_table(made.changes))
     for one in made.left_out:

@@ -7,41 +7,37 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import FAILED, JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli import option_values
+from steelyard.cli.console import FAILED, JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import ProjectError, choices
-from steelyard.estimators import ESTIMATORS
-from steelyard.estimators.estimator import Certificate
-from steelyard.formats.robots import read_robot
-from steelyard.identification.legs import LegComparison
-from steelyard.identification.result import DriveGains, Identification
-from steelyard.model.model import Model
-from steelyard.physical.cones import in_words
-from steelyard.project.demos.demo import Demo
-from steelyard.project.demos.demo import demo as run_demo
-from steelyard.project.demos.orthoglide import GAINS, MAKER, Controlled
-from steelyard.project.project import read_project
-from steelyard.project.result_file import REPORT
-from steelyard.project.run import run as run_project
-from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows, price_in_words
-from steelyard.simulation.closed_loop import Reference, simulate
-from steelyard.simulation.controllers import Cascade
-from steelyard.simulation.plant import Plant
+
+if TYPE_CHECKING:
+    from steelyard.estimators.estimator import Certificate
+    from steelyard.identification.legs import LegComparison
+    from steelyard.identification.result import DriveGains, Identification
+    from steelyard.project.demos.demo import Demo
+    from steelyard.project.demos.orthoglide import Controlled
+    from steelyard.report.tables import BodyRow, PayloadRow
 
 
-@app.command()
 def identify(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
-    estimator: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ESTIMATORS)}.")] = None,
+    estimator: Annotated[str | None, typer.Option(help=f"One of: {', '.join(option_values.ESTIMATORS)}.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write; default NAME-run beside NAME.toml.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Identify a robot from its project file; writes result.json and report.html."""
+    from steelyard.estimators import ESTIMATORS
+    from steelyard.project.project import read_project
+    from steelyard.project.result_file import REPORT
+    from steelyard.project.run import run as run_project
+
     if estimator is not None and estimator not in ESTIMATORS:
         raise ProjectError(choices("estimator", estimator, ESTIMATORS))
     with progress_bar() as progress:
@@ -55,7 +51,6 @@ def identify(
     _exit_on_errors(done.identification)
 
 
-@app.command()
 def demo(
     robot: Annotated[str, typer.Argument(help="A built-in name or a robot file.")] = "tx40",
     out: Annotated[Path | None, typer.Option(help="Folder for logs, project and results.")] = None,
@@ -63,6 +58,9 @@ def demo(
     as_json: JsonFlag = False,
 ) -> None:
     """Simulate a robot with known truth, log it, identify it from the log, and compare."""
+    from steelyard.project.demos.demo import demo as run_demo
+    from steelyard.project.result_file import REPORT
+
     folder = out or Path("runs") / f"demo-{Path(robot).stem}"
     say(f"Simulating {robot}, then identifying it from the log alone …")
     with progress_bar() as progress:
@@ -83,9 +81,10 @@ def demo(
     _exit_on_errors(result)
 
 
-@app.command()
 def estimators(as_json: JsonFlag = False) -> None:
     """List the estimators."""
+    from steelyard.estimators import ESTIMATORS
+
     listed = {name: inspect.getdoc(kind) or "" for name, kind in ESTIMATORS.items()}
     if as_json:
         emit({"schema": "steelyard.estimators/1", "estimators": listed})
@@ -95,9 +94,12 @@ def estimators(as_json: JsonFlag = False) -> None:
         say(f"{line}\n")
 
 
-@app.command()
 def warm(as_json: JsonFlag = False) -> None:
     """Compile the kernels once; later runs load them from the cache."""
+    from steelyard.formats.robots import read_robot
+    from steelyard.model.model import Model
+    from steelyard.simulation import Cascade, Plant, Reference, simulate
+
     say("Compiling the kernels (once) …")
     start = time.perf_counter()
     model = Model(read_robot("planar2r"), ())
@@ -133,6 +135,8 @@ def _show_loop(done: Demo) -> None:
 
 def _show_control(control: Controlled) -> None:
     """Gains found by a weighed payload, and what they are worth to a controller that carries it (P3 Tables 3 and 4)."""
+    from steelyard.project.demos.orthoglide import GAINS, MAKER
+
     gains = control.gains
     say(
         "Drive gains from runs without and with a weighed payload, and control laws that follow two motions (P3)",
@@ -159,6 +163,8 @@ def _control_record(control: Controlled) -> dict[str, Any]:
 
 def show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
     """A result for people: parameters, what goes with them, scores, findings and the verdict."""
+    from steelyard.report.tables import body_rows, payload_rows
+
     table = Table(Column("parameter", no_wrap=True), "value", "± σ", "σ classical", "rel. σ", "unit")
     for name, value, std, classical, relative, unit in zip(
         result.base.names, result.value, result.std, result.std_classical, result.relative_std, result.base.units,
@@ -228,6 +234,9 @@ def _body_table(bodies: Sequence[BodyRow]) -> Table:
 
 
 def _certified(certificate: Certificate, result: Identification) -> str:
+    from steelyard.physical.cones import in_words
+    from steelyard.report.tables import price_in_words
+
     return (
         f"Certified: {certificate.existing} of {len(certificate.smallest)} bodies can exist (no eigenvalue of the "
         f"pseudo-inertia P is {certificate.below}); {in_words(certificate.status)}.\n"
@@ -237,6 +246,8 @@ def _certified(certificate: Certificate, result: Identification) -> str:
 
 def _score_table(result: Identification) -> Table:
     """Relative error per joint where it was fitted, on unseen runs, and of the nominal model."""
+    from steelyard.report.tables import effort_unit
+
     kinds = {"fitted": result.relative_error, "unseen": result.unseen}
     kinds |= {"nominal": result.nominal, "nominal, unseen": result.unseen_nominal}
     shown = {name: score for name, score in kinds.items() if score is not None}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import FAILED, JsonFlag, app, emit, people, say, say_findings
-from steelyard.project.draft import Draft, draft_project, write_draft
-from steelyard.signals.guess import Guess
-from steelyard.signals.guess.names import range_of
+from steelyard.cli.console import FAILED, JsonFlag, emit, people, say, say_findings
+
+if TYPE_CHECKING:
+    from steelyard.project.draft import Draft
+    from steelyard.signals.guess import Guess
 
 
-@app.command()
 def init(
     robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
     logs: Annotated[list[Path], typer.Argument(help="Logs of that robot with the same columns, a run each.")],
@@ -26,6 +26,8 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Guess what the columns of logs are, say why, and write a commented project file."""
+    from steelyard.project.draft import draft_project, write_draft
+
     draft = draft_project(robot, logs, out, topic=topic, episode=episode)
     write_draft(draft, force)
     if as_json:
@@ -48,6 +50,8 @@ def _document(draft: Draft) -> dict[str, object]:
 
 
 def _show(draft: Draft) -> None:
+    from steelyard.signals.guess.names import range_of
+
     guess = draft.guess
     table = Table("signal", Column("columns", no_wrap=True), "unit", "side", "because")
     table.add_row("time", guess.time.column, guess.time.unit, "", "\n".join(guess.time.why))
@@ -64,6 +68,8 @@ def _show(draft: Draft) -> None:
 
 
 def _show_others(guess: Guess) -> None:
+    from steelyard.signals.guess.names import range_of
+
     for label, one in {"time": guess.time, **guess.signals}.items():
         for other in one.others:
             say(f"not taken for {label}: {range_of(other.columns)} ({other.why})")

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import ProjectError, choices
-from steelyard.identification.weighing import FREE, PayloadResult, Quantity, weigh_payload
-from steelyard.model.parameters import INERTIAL
-from steelyard.model.payload import Payload
-from steelyard.project.reopen import reopen
-from steelyard.project.result_file import check_folder, record, text, whole_folder
+
+if TYPE_CHECKING:
+    from steelyard.identification.weighing import PayloadResult, Quantity
 
 DOCUMENT = "payload.json"
 
 
-@app.command(name="payload")
 def payload_command(
     result: Annotated[Path, typer.Argument(help="A run folder or its result.json: the robot as identified.")],
     logs: Annotated[list[Path], typer.Argument(help="Logs of the robot carrying the payload, columns as in the fit.")],
@@ -30,7 +28,8 @@ def payload_command(
         list[str] | None, typer.Option(help="What is known of it, e.g. M=2.8; may be repeated.", metavar="NAME=VALUE")
     ] = None,
     free: Annotated[
-        list[str] | None, typer.Option(help=f"Fit anew on these logs: {', '.join(FREE)}; may be repeated.")
+        list[str] | None,
+        typer.Option(help=f"Fit anew on these logs: {', '.join(option_values.FREE)}; may be repeated."),
     ] = None,
     rows: Annotated[tuple[int, int] | None, typer.Option(help="First and last row of the log to use.")] = None,
     seconds: Annotated[tuple[float, float] | None, typer.Option(help="From and to, by the log's clock.")] = None,
@@ -39,6 +38,12 @@ def payload_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Weigh an unknown payload with a robot that is already identified: mass, centre of mass, inertia."""
+    from steelyard.identification.weighing import weigh_payload
+    from steelyard.model.payload import Payload
+    from steelyard.project.documents import text
+    from steelyard.project.reopen import reopen
+    from steelyard.project.result_file import check_folder, whole_folder
+
     if rows is not None and seconds is not None:
         raise ProjectError("--rows and --seconds both bound the log; keep one.")
     if len(logs) > 1 and (rows is not None or seconds is not None):
@@ -64,6 +69,8 @@ def payload_command(
 
 def _known(given: Sequence[str]) -> dict[str, float]:
     """{"M": 2.8} from "M=2.8"."""
+    from steelyard.model.parameters import INERTIAL
+
     out: dict[str, float] = {}
     for one in given:
         symbol, _, value = (part.strip() for part in one.partition("="))
@@ -80,6 +87,8 @@ def _known(given: Sequence[str]) -> dict[str, float]:
 
 
 def _document(found: PayloadResult) -> dict[str, Any]:
+    from steelyard.project.documents import record
+
     body, payload = found.physical, found.payload
 
     def plain(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:

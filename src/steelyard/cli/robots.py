@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from steelyard.cli.console import JsonFlag, app, emit, people, say
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, people, say
 from steelyard.errors import RobotError, choices
-from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.model.base_parameters import BaseParameters, base_parameters
-from steelyard.model.model import Model
-from steelyard.model.terms import DEFAULT_TERMS, TERMS, named_terms
+
+if TYPE_CHECKING:
+    from steelyard.model.base_parameters import BaseParameters
+    from steelyard.model.model import Model
 
 
-@app.command()
 def robots(as_json: JsonFlag = False) -> None:
     """List the built-in robots."""
+    from steelyard.formats.robots import builtin_robots, read_robot
+
     listed = []
     for name in builtin_robots():
         robot = read_robot(name)
@@ -32,15 +34,21 @@ def robots(as_json: JsonFlag = False) -> None:
     people.print(table)
 
 
-@app.command()
 def params(
     robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
     without: Annotated[list[str] | None, typer.Option(help="Leave out columns by symbol (off) or name.")] = None,
     gravity: Annotated[str | None, typer.Option(help="X,Y,Z in m/s² in the world in which the base stands.")] = None,
-    terms: Annotated[str | None, typer.Option(help=f"Comma-separated: {', '.join(TERMS)}; '' for none.")] = None,
+    terms: Annotated[
+        str | None, typer.Option(help=f"Comma-separated: {', '.join(option_values.TERMS)}; '' for none.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Standard and base parameters of a robot, with every regrouping."""
+    from steelyard.formats.robots import read_robot
+    from steelyard.model.base_parameters import base_parameters
+    from steelyard.model.model import Model
+    from steelyard.model.terms import DEFAULT_TERMS, named_terms
+
     described = read_robot(robot, None if gravity is None else _vector(gravity))
     suggested = described.terms if described.terms is not None else DEFAULT_TERMS
     names = suggested if terms is None else tuple(name.strip() for name in terms.split(",") if name.strip())

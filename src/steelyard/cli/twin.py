@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import DataError
-from steelyard.project.project import RunSpec
-from steelyard.project.reopen import Reopened, reopen
-from steelyard.project.result_file import read_document, record
-from steelyard.regression.observe import Progress
-from steelyard.regression.problem import Problem
-from steelyard.validation.twin import RUNS, Twin, twin
+
+if TYPE_CHECKING:
+    from steelyard.project.project import RunSpec
+    from steelyard.project.reopen import Reopened
+    from steelyard.regression.observe import Progress
+    from steelyard.regression.problem import Problem
+    from steelyard.validation.twin import Twin
 
 
-@app.command(name="twin")
 def twin_command(
     result: Annotated[Path, typer.Argument(help="A run folder or its result.json; its logs must be where they were.")],
-    runs: Annotated[int, typer.Option(help="Simulated experiments.")] = RUNS,
+    runs: Annotated[int, typer.Option(help="Simulated experiments.")] = option_values.TWIN_RUNS,
     seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change."""
+    import msgspec
+
+    from steelyard.project.documents import record
+    from steelyard.project.project import RunSpec
+    from steelyard.project.reopen import reopen
+    from steelyard.project.result_file import read_document
+    from steelyard.validation.twin import twin
+
     # without other logs: those of the fit are read again
     reopened = reopen(result, [])
     own = msgspec.convert(read_document(result)["project"]["run"], list[RunSpec])
@@ -42,6 +50,8 @@ def twin_command(
 
 def _fitted(reopened: Reopened, runs: list[RunSpec], progress: Progress) -> Problem:
     """The problem of the fit on its own runs."""
+    import msgspec
+
     project = replace(reopened.project, spec=msgspec.structs.replace(reopened.project.spec, run=runs))
     samples = project.samples(reopened.model.robot, "identify", progress)
     known = {one.name: one.sha256 for one in reopened.result.runs}

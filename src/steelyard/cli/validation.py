@@ -6,55 +6,41 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
 from rich.table import Column, Table
 
-from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import ProjectError
-from steelyard.estimators.estimator import finds_gains
-from steelyard.identification.delays import estimate_delays
-from steelyard.identification.first_fit import to_scale, with_load
-from steelyard.identification.result import Identification
-from steelyard.identification.term_selection import with_terms
-from steelyard.model.payload import UNLOADED
-from steelyard.project.automatic import selected_terms, settled
-from steelyard.project.project import AUTO, read_project
-from steelyard.project.reopen import reopen
-from steelyard.project.result_file import read_result, record
-from steelyard.regression.problem import Problem
-from steelyard.validation import (
-    Comparison,
-    CrossValidation,
-    Row,
-    Validation,
-    compare,
-    compared_rows,
-    cross_validate_choice,
-    cross_validate_problem,
-    forward_validation,
-    validate,
-)
+
+if TYPE_CHECKING:
+    from steelyard.identification.result import Identification
+    from steelyard.regression.problem import Problem
+    from steelyard.validation import Comparison, CrossValidation, Validation
 
 DIFFERS = 1
 
 
-@app.command(name="validate")
 def validate_logs(
     result: Annotated[Path, typer.Argument(help="A run folder or its result.json.")],
     logs: Annotated[list[Path], typer.Argument(help="Logs the fit has not seen, with the columns of its project.")],
     fail_above: Annotated[
         float | None, typer.Option(help="Exit with 1 if the total relative error exceeds this fraction, e.g. 0.05.")
     ] = None,
-    load: Annotated[str, typer.Option(help="What the logs carry: a payload of the project.")] = UNLOADED,
+    load: Annotated[str, typer.Option(help="What the logs carry: a payload of the project.")] = option_values.UNLOADED,
     simulated: Annotated[
         bool, typer.Option("--simulate", help="Also drive the identified robot by the logs' references.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a result on other logs, beside the nominal model."""
+    from steelyard.project.documents import record
+    from steelyard.project.reopen import reopen
+    from steelyard.validation import forward_validation, validate
+
     if fail_above is not None and not 0.0 < fail_above < float("inf"):
         raise ProjectError(f"--fail-above takes a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
     reopened = reopen(result, logs, load=load)
@@ -88,13 +74,20 @@ def validate_logs(
         raise typer.Exit(DIFFERS)
 
 
-@app.command()
 def crossvalidate(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
     folds: Annotated[str, typer.Option(help="About so many stretches of time, or 'runs' to leave one run out.")] = "10",
     as_json: JsonFlag = False,
 ) -> None:
     """Score every row of a project by parameters fitted without it."""
+    from steelyard.estimators.estimator import finds_gains
+    from steelyard.identification.first_fit import to_scale
+    from steelyard.identification.term_selection import with_terms
+    from steelyard.project.automatic import selected_terms, settled
+    from steelyard.project.documents import record
+    from steelyard.project.project import AUTO, read_project
+    from steelyard.validation import cross_validate_choice, cross_validate_problem
+
     chosen = _folds(folds)
     described = read_project(project)
     if described.spec.select and chosen != "runs":
@@ -130,11 +123,16 @@ def crossvalidate(
     _show_cross_validation(judged)
 
 
-@app.command()
 def delays(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")], as_json: JsonFlag = False
 ) -> None:
     """How far each joint's effort lags behind its position, for every log, after friction."""
+    from steelyard.identification.delays import estimate_delays
+    from steelyard.identification.first_fit import to_scale, with_load
+    from steelyard.project.automatic import settled
+    from steelyard.project.documents import record
+    from steelyard.project.project import read_project
+
     with progress_bar() as progress:
         explicit = settled(read_project(project), progress, delays=False)
         model = explicit.project.model()
@@ -152,12 +150,14 @@ def delays(
     people.print(table)
 
 
-@app.command(name="compare")
 def compare_results(
     results: Annotated[list[Path], typer.Argument(help="Two run folders (before, after), or more to tabulate.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Put results side by side; of two, say whether the robot has changed (exit code 1 if it has)."""
+    from steelyard.project.result_file import read_result
+    from steelyard.validation import compare
+
     if len(results) < 2:
         raise ProjectError("compare takes two results or more: BEFORE AFTER, each a run folder or its result.json.")
     found = [read_result(path) for path in results]
@@ -229,6 +229,8 @@ def _show_cross_validation(judged: CrossValidation) -> None:
 def _comparison_document(
     paths: Sequence[Path], found: Sequence[Identification], integrity: Comparison | None
 ) -> dict[str, Any]:
+    from steelyard.project.documents import record
+
     results = [
         {"path": str(path), "estimator": x.estimator, "clusters": x.clusters, "relative_error": x.relative_error.total}
         for path, x in zip(paths, found, strict=True)
@@ -244,6 +246,8 @@ def _comparison_document(
 
 def _side_by_side(found: Sequence[Identification]) -> list[tuple[str, str, list[tuple[float, float]]]]:
     """Every base parameter and drive gain of any result: name, unit, and (value, σ) in each, NaN where it has none."""
+    from steelyard.validation import Row, compared_rows
+
     tables = [{row.name: row for row in compared_rows(one)} for one in found]
     units = {row.name: row.unit for table in tables for row in table.values()}
     unknown = Row("", "", np.nan, np.nan, {})

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -20,15 +20,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from steelyard.cli.console import app, emit_line, number, people, percent, progress_bar, say
+from steelyard.cli import option_values
+from steelyard.cli.console import emit_line, number, people, percent, progress_bar, say
 from steelyard.cli.identify import show_result
 from steelyard.errors import ProjectError, SteelyardError, choices
-from steelyard.online.history import RECENT, Course
-from steelyard.online.online import WATCH, Change, Watch
-from steelyard.project.project import read_project
-from steelyard.project.result_file import RESULT, check_folder, record
-from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
-from steelyard.regression.forgetting import RULES, Rule
+
+if TYPE_CHECKING:
+    from steelyard.online.history import Course
+    from steelyard.online.online import Change
+    from steelyard.project.watch import Follower, Refresh
+    from steelyard.regression.forgetting import Rule
 
 # How long nobody looks whether the log has grown [s].
 POLL_S = 0.1
@@ -36,7 +37,6 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 SCHEMA = "steelyard.watch/1"
 
 
-@app.command(name="watch")
 def watch_command(
     project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
     follow: Annotated[
@@ -46,23 +46,34 @@ def watch_command(
         float | None,
         typer.Option(min=0.0, help="End when nothing new came for so many seconds; 0 for a log that is complete."),
     ] = None,
-    forgetting: Annotated[str | None, typer.Option(help=f"How old rows lose weight: {', '.join(RULES)}.")] = None,
+    forgetting: Annotated[
+        str | None, typer.Option(help=f"How old rows lose weight: {', '.join(option_values.FORGETTING)}.")
+    ] = None,
     memory: Annotated[float | None, typer.Option(help="Seconds of the log after which 1/e of a row is left.")] = None,
     learn: Annotated[
         float, typer.Option(min=0.0, help="Seconds of motion to learn from before changes are looked for; 0: never.")
-    ] = WATCH.learn_s,
-    false_alarms: Annotated[float, typer.Option(help="False alarms an hour of motion.")] = WATCH.false_alarms_per_hour,
+    ] = option_values.LEARN_S,
+    false_alarms: Annotated[
+        float, typer.Option(help="False alarms an hour of motion.")
+    ] = option_values.FALSE_ALARMS_PER_HOUR,
     refresh: Annotated[float, typer.Option(help="Seconds of the log between two estimates.")] = 2.0,
     show: Annotated[str, typer.Option(help="In the live table only parameters with this in their name.")] = "",
     out: Annotated[
-        Path | None, typer.Option(help=f"Folder for {', '.join(FOLLOWED_FILES)}, written at the end; default none.")
+        Path | None,
+        typer.Option(help=f"Folder for {', '.join(option_values.FOLLOWED_FILES)}, written at the end; default none."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines on stdout, an object an estimate.")] = False,
 ) -> None:
     """Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the last."""
+    from steelyard.online.online import ChangeDetection
+    from steelyard.project.project import read_project
+    from steelyard.project.result_file import RESULT, check_folder
+    from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, plan
+    from steelyard.regression.forgetting import RULES
+
     if forgetting is not None and forgetting not in RULES:
         raise ProjectError(choices("forgetting", forgetting, RULES))
-    watching = Watch(learn_s=learn, false_alarms_per_hour=false_alarms) if learn else None
+    watching = ChangeDetection(learn_s=learn, false_alarms_per_hour=false_alarms) if learn else None
     options = Options(cast("Rule | None", forgetting), memory, watching, refresh)
     if out is not None:
         check_folder(out, FOLLOWED_FILES)
@@ -149,6 +160,8 @@ def _emitted(document: Mapping[str, Any]) -> bool:
 
 def refresh_document(follower: Follower, refresh: Refresh, is_last: bool = False) -> dict[str, Any]:
     """One line of `--json`."""
+    from steelyard.project.documents import record
+
     result, online = refresh.result, follower.online
     assert online is not None
     columns = zip(result.base.names, result.value.tolist(), result.std.tolist(), result.base.units, strict=True)
@@ -210,6 +223,8 @@ def _screen(follower: Follower, show: str, as_json: bool) -> Iterator[Callable[[
 
 def screen(follower: Follower, show: str, height: int) -> Group:
     """State, change and a table of parameters that fits a terminal so high."""
+    from steelyard.online.history import RECENT
+
     last, log = follower.last, follower.log
     if last is None:
         return Group(Text(f"{log.path}: {log.rows} rows; no estimate yet", style="cyan"))

@@ -1,1 +1,38 @@
-"""Which motion to run next."""
+"""Which motion to run next.
+
+`design_excitation` searches a family of motions for the one that shows the parameters best by a criterion, within
+limits. `forecast` gives the σ to expect from any motion (its samples: `planned`), also on top of what is `known` from
+earlier runs.
+"""
+
+from __future__ import annotations
+
+from steelyard.design.constraints import MotionRules
+from steelyard.design.criteria import CRITERIA, ConditionNumber, Criterion, DeviationTargets, DOptimal
+from steelyard.design.design import Design, design_excitation
+from steelyard.design.families import BSplineFamily, Family, FourierFamily
+from steelyard.design.forecast import Forecast, forecast, planned, row_noise, so_far
+from steelyard.design.prior_knowledge import Known, known
+from steelyard.design.ramps import ramped
+
+__all__ = [
+    "CRITERIA",
+    "BSplineFamily",
+    "ConditionNumber",
+    "Criterion",
+    "DOptimal",
+    "Design",
+    "DeviationTargets",
+    "Family",
+    "Forecast",
+    "FourierFamily",
+    "Known",
+    "MotionRules",
+    "design_excitation",
+    "forecast",
+    "known",
+    "planned",
+    "ramped",
+    "row_noise",
+    "so_far",
+]

@@ -1,4 +1,9 @@
-"""Estimators by the names project files and the command line use."""
+"""One estimator per file: a frozen bag of options with one method, `estimate(base, information)`.
+
+`named_estimator` makes one by the name that project files and the command line use. `closest`, `closest_on_essential`
+and `minimum_norm` choose standard parameters for base values; `durbin_wu_hausman` tests whether the regressor is
+exogenous.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.estimators.consistent.consistent import Consistent
 from steelyard.estimators.consistent.consistent_gains import ConsistentGains
 from steelyard.estimators.essential import Essential
-from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.estimator import Certificate, Estimate, Estimator, GainEstimate, options_of
 from steelyard.estimators.gains.gains import Gains
 from steelyard.estimators.gains.tls import TLS
 from steelyard.estimators.gains.tls_mixed import TLSMixed
@@ -21,8 +26,10 @@ from steelyard.estimators.regularised.map import MAP
 from steelyard.estimators.regularised.ridge import Ridge
 from steelyard.estimators.rls import RLS
 from steelyard.estimators.simulated.didim import DIDIM
+from steelyard.estimators.simulated.exogeneity import Exogeneity, durbin_wu_hausman
 from steelyard.estimators.simulated.iv import IV
-from steelyard.estimators.simulated.output_error import OutputError
+from steelyard.estimators.simulated.output_error import OutputErrorMethod
+from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
 from steelyard.estimators.wls import WLS
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.prior import Widths
@@ -36,25 +43,33 @@ __all__ = [
     "RLS",
     "TLS",
     "WLS",
+    "Certificate",
     "Consistent",
     "ConsistentGains",
     "Essential",
     "Estimate",
     "Estimator",
+    "Exogeneity",
+    "GainEstimate",
     "Gains",
     "Huber",
-    "OutputError",
+    "OutputErrorMethod",
     "Recursive",
     "Ridge",
     "TLSMixed",
+    "closest",
+    "closest_on_essential",
+    "durbin_wu_hausman",
+    "minimum_norm",
     "named_estimator",
+    "options_of",
 ]
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind
     for kind in (
         LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS, IV,
-        DIDIM, OutputError,
+        DIDIM, OutputErrorMethod,
     )
 }  # fmt: skip
 # Options that are tables of their own.

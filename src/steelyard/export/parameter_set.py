@@ -1,4 +1,4 @@
-"""Identified: the full standard set of a result that goes into files, physical unless it is said not to be."""
+"""IdentifiedModel: the full standard set of a result that goes into files, physical unless it is said not to be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAVY, HEAVIEST = 1e3, 1e6
 
 
 @dataclass(frozen=True)
-class Identified:
+class IdentifiedModel:
     """A model with standard parameters theta (C,) [SI] and the load case it is exported with.
 
     `rule` says how the set was chosen, `estimator` by what it was found. What a physical set cost: `distance_sigma`,
@@ -80,9 +80,9 @@ class Identified:
         )
 
 
-def identified(
+def identified_model(
     model: Model, result: Identification, load: str = UNLOADED, allow_infeasible: bool = False
-) -> Identified:
+) -> IdentifiedModel:
     """The standard set of a result for export: its own where that is physical, else the nearest that is.
 
     The nearest has the same base values where a physical robot can have them; where none can, those nearest in σ, and
@@ -102,14 +102,14 @@ def identified(
     if own is not None and (allow_infeasible or not unphysical(model.layout, own)):
         change = _torque_change(model, own, result.theta, load)
         rule = f"the result's own: {result.standard_rule}"
-        chosen = Identified(model, own, rule, load, result.estimator, 0.0, change)
+        chosen = IdentifiedModel(model, own, rule, load, result.estimator, 0.0, change)
         return chosen if allow_infeasible else _sane(chosen)
     if allow_infeasible:
         unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
         if unknown:
             raise ModelError(f"These base parameters have no value: {', '.join(unknown)}. Leave allow_infeasible out.")
         rule = "the base values on their own columns, zero elsewhere"
-        return Identified(model, result.theta, rule, load, result.estimator)
+        return IdentifiedModel(model, result.theta, rule, load, result.estimator)
     found = nearest_feasible(result.base, result.value, _spread(result))
     prior = "smallest" if result.base.layout.nominal is None else "nearest to the nominal values"
     values = "the result's base values" if found.possible else "the possible base values nearest to the result's"
@@ -119,7 +119,7 @@ def identified(
     # what has no value is taken from the prior, and is no change
     reference = result.base.theta(np.where(np.isfinite(result.value), result.value, result.base.map @ found.theta))
     change = _torque_change(model, found.theta, reference, load)
-    return _sane(Identified(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
+    return _sane(IdentifiedModel(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
 
 
 def _cancelled(result: Identification) -> NDArray[np.bool_]:
@@ -147,7 +147,7 @@ def _spread(result: Identification) -> Array:
     return spread
 
 
-def _sane(chosen: Identified) -> Identified:
+def _sane(chosen: IdentifiedModel) -> IdentifiedModel:
     """The set, unless it is another robot than the result's: such a file would only mislead."""
     layout = chosen.model.layout
     masses = {name: float(chosen.theta[columns[9]]) for name, columns in link_columns(layout).items()}

@@ -1,0 +1,1 @@
+"""The reading wall: robots, logs and motion limits from files."""

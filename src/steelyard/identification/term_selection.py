@@ -92,7 +92,7 @@ class Selection:
         return (Finding("selected-terms", "info", message),)
 
 
-def offers(cycles: Sequence[float] | float | None = None) -> tuple[Offer, ...]:
+def candidate_terms(cycles: Sequence[float] | float | None = None) -> tuple[Offer, ...]:
     """What is offered beside the default set: other shapes of friction, and ripple where the gear's cycles are known.
 
     Time has a placebo (the same clock, shuffled), and so has ripple (a frequency no gear has).
@@ -140,7 +140,7 @@ def _same_motion(one: Samples, other: Samples) -> bool:
 
 
 @single_threaded
-def select(
+def select_terms(
     problem: Problem,
     offered: Sequence[Offer],
     droppable: Sequence[str] = ("power-law", "load", "dahl"),

@@ -18,7 +18,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL
 from steelyard.model.payload import Payload
-from steelyard.physical.consistency import LinkVerdict, com_inertia, judge_link, second_moments
+from steelyard.physical.consistency import LinkVerdict, check_body, com_inertia, second_moments
 from steelyard.physical.nearest import NOISE_SIGMA
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
@@ -118,7 +118,7 @@ class PayloadResult:
         """Whether a body with these ten parameters can exist; None where some have no value."""
         if not np.all(np.isfinite(self.value)):
             return None
-        return judge_link(self.payload.name, self.value)
+        return check_body(self.payload.name, self.value)
 
     @cached_property
     def impossible(self) -> Quantity | None:

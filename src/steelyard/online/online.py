@@ -41,7 +41,7 @@ _BLOCK_S = 0.25
 
 
 @dataclass(frozen=True)
-class Watch:
+class ChangeDetection:
     """How changes are looked for.
 
     learn_s                 seconds of motion that the robot is learnt from and thresholds are calibrated on; a change
@@ -97,7 +97,7 @@ class Change:
         return f"Something changed {when}; neither a body nor friction alone explains it beyond doubt yet."
 
 
-WATCH = Watch()
+WATCH = ChangeDetection()
 
 
 class Online:
@@ -128,7 +128,7 @@ class Online:
         delay: Sequence[float] = (),
         channels: ChannelMap | None = None,
         estimator: RLS | None = None,
-        watch: Watch | None = WATCH,
+        watch: ChangeDetection | None = WATCH,
         refresh_s: float = 2.0,
         lookahead: float = EDGE_PERIODS,
         resample: bool = False,

@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.model.parameters import Layout
-from steelyard.physical.consistency import held_columns, judge_link, link_columns, negative_drive, pseudo_inertia
+from steelyard.physical.consistency import check_body, held_columns, link_columns, negative_drive, pseudo_inertia
 
 # A set counts as one that can exist when it misses no constraint, scaled to the size of its body, by more than this.
 CERTIFIED = 1e-8
@@ -24,7 +24,7 @@ def smallest_eigenvalues(layout: Layout, theta: Array) -> dict[str, float]:
 
 def can_exist(name: str, vector: Array, tolerance: float = 0.0) -> bool:
     """Whether a body of ten parameters (10,) can exist, but for `tolerance` [kg·m²] and the last digits."""
-    return judge_link(name, vector, tolerance + CERTIFIED * float(np.abs(vector[:6]).max())).passes
+    return check_body(name, vector, tolerance + CERTIFIED * float(np.abs(vector[:6]).max())).passes
 
 
 def unphysical(layout: Layout, theta: Array, tolerance: float = 0.0) -> tuple[str, ...]:

@@ -231,7 +231,7 @@ def held_columns(layout: Layout) -> NDArray[np.bool_]:
     return np.array([column.known for column in layout.columns], np.bool_)
 
 
-def judge(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
+def check_links(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
     """The verdict on standard parameters theta (C,) in the order of `layout` [SI]; tolerance [kg·m²].
 
     Payloads are bodies like links. Where a column is stated its value is taken, whatever theta holds there.
@@ -241,14 +241,14 @@ def judge(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
         raise ModelError(f"theta must hold {len(layout)} standard parameters, not shape {theta.shape}.")
     theta = np.where(held_columns(layout), layout.known, theta)
     bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
-    return judge_bodies(bodies, tolerance, negative_drive(layout, theta))
+    return check_bodies(bodies, tolerance, negative_drive(layout, theta))
 
 
-def judge_stated(layout: Layout, tolerance: float = 0.0) -> Consistency:
+def check_stated(layout: Layout, tolerance: float = 0.0) -> Consistency:
     """The verdict on the bodies all of whose ten parameters are stated; no fit can mend these. tolerance [kg·m²]."""
     held = held_columns(layout)
     whole = {name: layout.known[columns] for name, columns in link_columns(layout).items() if held[columns].all()}
-    return judge_bodies(whole, tolerance)
+    return check_bodies(whole, tolerance)
 
 
 def negative_drive(layout: Layout, theta: Array) -> tuple[tuple[str, float], ...]:
@@ -260,16 +260,16 @@ def negative_drive(layout: Layout, theta: Array) -> tuple[tuple[str, float], ...
     )
 
 
-def judge_bodies(
+def check_bodies(
     bodies: Mapping[str, Array], tolerance: float = 0.0, negative: tuple[tuple[str, float], ...] = ()
 ) -> Consistency:
     """The verdict on named bodies, each ten parameters (10,); tolerance [kg·m²]."""
     if not (np.isfinite(tolerance) and tolerance >= 0.0):
         raise ModelError(f"The tolerance must be a number ≥ 0 [kg.m2], not {tolerance:g}.")
-    return Consistency(tuple(judge_link(n, v, tolerance) for n, v in bodies.items()), tolerance, negative)
+    return Consistency(tuple(check_body(n, v, tolerance) for n, v in bodies.items()), tolerance, negative)
 
 
-def judge_link(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
+def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
     """The verdict on one body of ten parameters (10,)."""
     vector = np.asarray(vector, float)
     if vector.shape != (10,) or not np.all(np.abs(vector) < ABSURD):

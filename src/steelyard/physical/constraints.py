@@ -25,8 +25,8 @@ class Constraints:
     """What a robot must satisfy.
 
     margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ,
-    the tolerance of `consistency.judge`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺)
-    [kg].  total_mass: of all links that move, payloads apart [kg].
+    the tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺) [kg].
+    total_mass: of all links that move, payloads apart [kg].
 
     The centre of mass c of a link lies, in its own frame [m], in
         boxes        (c⁻ (3,), c⁺ (3,))                 c⁻ ≤ c ≤ c⁺

@@ -127,7 +127,7 @@ def nearest_feasible(
     default σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (minimum norm);
     `widths` D (C,), by default those of the prior's values (`told_widths`), as the estimator `consistent` has them.
     Columns without effect are all but free unless there is a prior. Stated columns keep their value; a body that is
-    stated whole is not looked at: `judge` says whether it can exist.
+    stated whole is not looked at: `check_stated` says whether it can exist.
     """
     asked, blocks, answer = _exactly(_Question.of(base, values, covariance, prior, widths), constraints)
     if violation(answer.theta, blocks) <= CERTIFIED:

@@ -14,7 +14,7 @@ from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.identification.delays import estimate_delays
 from steelyard.identification.first_fit import to_scale, with_load
-from steelyard.identification.term_selection import Selection, offers, select, with_terms
+from steelyard.identification.term_selection import Selection, candidate_terms, select_terms, with_terms
 from steelyard.model.terms import OnJoints, Term
 from steelyard.project.project import AUTO, NONE, Project, TermSpec
 from steelyard.regression.observe import Progress
@@ -122,7 +122,7 @@ def selected_terms(project: Project, problem: Problem, progress: Progress | None
         if unknown:
             raise ProjectError(f"ripple_cycles gives no value for {', '.join(unknown)}.")
         cycles = [cycles[name] for name in names]
-    return select(problem, offers(cycles), progress=progress)
+    return select_terms(problem, candidate_terms(cycles), progress=progress)
 
 
 def _selected(

@@ -22,6 +22,7 @@ from steelyard.identification.legs import LegComparison
 from steelyard.identification.result import DriveGains, Identification, RunRecord
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.parameters import Column, Layout
+from steelyard.project.documents import plain
 from steelyard.regression.scores import Score
 from steelyard.signals.channels import Drives
 
@@ -57,7 +58,7 @@ def document(result: Identification, project: Mapping[str, Any] | None = None) -
             strict=True,
         )
     ]
-    return _plain(
+    return plain(
         {
             "schema": SCHEMA,
             "robot": result.robot,
@@ -229,16 +230,6 @@ def read_document(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def record(schema: str, data: Any, **more: Any) -> dict[str, Any]:
-    """A frozen dataclass or table of numbers and texts as a document: its fields and some more, null for NaN."""
-    return _plain({"schema": schema, **(data if isinstance(data, Mapping) else asdict(data)), **more})
-
-
-def text(data: Mapping[str, Any]) -> str:
-    """JSON text of a document; numbers are written so that they read back to the same bits."""
-    return json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
-
-
 def check_folder(folder: Path, own: Collection[str] = RUN_FILES) -> None:
     """Refuse to replace anything but a folder that holds only what Steelyard itself wrote there."""
     try:
@@ -329,21 +320,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     finally:
         for written in fresh:
             written.unlink(missing_ok=True)
-
-
-def _plain(x: Any) -> Any:
-    """Plain data with null for every number that is not finite."""
-    if isinstance(x, Mapping):
-        return {key: _plain(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return [_plain(value) for value in x]
-    if isinstance(x, np.ndarray):
-        return _plain(x.tolist())
-    if isinstance(x, np.generic):
-        x = x.item()
-    if isinstance(x, float) and not np.isfinite(x):
-        return None
-    return x
 
 
 def _array(values: list[Any]) -> Array:

@@ -17,8 +17,9 @@ from steelyard.identification.prediction import as_identified, correlation_findi
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import settled
+from steelyard.project.documents import text
 from steelyard.project.project import Project
-from steelyard.project.result_file import REPORT, RESULT, check_folder, document, text, write_folder
+from steelyard.project.result_file import REPORT, RESULT, check_folder, document, write_folder
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.page import render

@@ -20,10 +20,11 @@ from steelyard.identification.first_fit import with_load
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.online.history import Course
-from steelyard.online.online import Change, Online, Phase, Watch
+from steelyard.online.online import Change, ChangeDetection, Online, Phase
 from steelyard.project.automatic import settled
+from steelyard.project.documents import text
 from steelyard.project.project import AUTO, NONE, Project, RunSpec
-from steelyard.project.result_file import REPORT, RESULT, document, text, whole_folder
+from steelyard.project.result_file import REPORT, RESULT, document, whole_folder
 from steelyard.project.spec import per_joint
 from steelyard.regression.decimation import Decimator
 from steelyard.regression.forgetting import Rule
@@ -181,7 +182,7 @@ class Options:
 
     forgetting: Rule | None = None
     memory_s: float | None = None
-    watch: Watch | None = Watch()
+    watch: ChangeDetection | None = ChangeDetection()
     refresh_s: float = 2.0
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from steelyard.findings import Finding
 from steelyard.identification.bodies import PayloadBody, payload_bodies
 from steelyard.identification.result import Identification
 from steelyard.model.parameters import INERTIAL, Layout
-from steelyard.physical.consistency import judge
+from steelyard.physical.consistency import check_links
 from steelyard.regression.scores import Score
 from steelyard.report import numerals
 from steelyard.report.numerals import DASH
@@ -223,7 +223,7 @@ def body_rows(result: Identification) -> tuple[BodyRow, ...]:
     if certificate is None or theta is None:
         return ()
     rows = []
-    for one in judge(result.base.layout, theta).links:
+    for one in check_links(result.base.layout, theta).links:
         com = DASH if one.com is None else " ".join(numerals.number(x, 3) for x in one.com)
         moments = " ".join(numerals.number(x, 3) for x in one.eigenvalues)
         smallest = numerals.number(certificate.smallest[one.name], 3)

@@ -1,4 +1,9 @@
-"""Do the parameters explain motion they were not fitted to, and is the robot still the one that was weighed?"""
+"""Do the parameters explain motion they were not fitted to, and is the robot still the one that was weighed?
+
+`validate` scores a result on other logs, `cross_validate` on its own ones left out in turn, `forward_validation` in
+simulation. `compare` tests two results for a change of the robot. `twin` identifies simulated copies of the experiment,
+whose true parameters are known.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,10 @@ from steelyard.validation.cross_validation import (
     cross_validate_choice,
     cross_validate_problem,
 )
-from steelyard.validation.forward import ForwardValidation, forward_validation
+from steelyard.validation.forward import ForwardScore, ForwardValidation, forward_validation
 from steelyard.validation.held_out import EffortScore, Validation, validate
 from steelyard.validation.residuals import Bin, Whiteness, whiteness
+from steelyard.validation.twin import Twin, TwinParameter, twin
 
 __all__ = [
     "Bin",
@@ -21,8 +27,11 @@ __all__ = [
     "CrossValidation",
     "EffortScore",
     "Fold",
+    "ForwardScore",
     "ForwardValidation",
     "Row",
+    "Twin",
+    "TwinParameter",
     "Validation",
     "Whiteness",
     "compare",
@@ -31,6 +40,7 @@ __all__ = [
     "cross_validate_choice",
     "cross_validate_problem",
     "forward_validation",
+    "twin",
     "validate",
     "whiteness",
 ]

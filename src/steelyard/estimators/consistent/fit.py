@@ -29,7 +29,7 @@ from steelyard.physical.cones import (
     minimise,
     violation,
 )
-from steelyard.physical.consistency import held_columns, judge_stated, link_columns, pseudo_inertia
+from steelyard.physical.consistency import check_stated, held_columns, link_columns, pseudo_inertia
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import GOOD, INSIDE, NOISE_SIGMA, cones_of, scatter
 from steelyard.regression.information import Information, triangular
@@ -215,7 +215,7 @@ def certified(
             *(finding for finding in free.findings if finding.code != "not-excited"),
             *_findings(base, certificate, unsure, regulariser),
             *_far_off(base, theta),
-            *judge_stated(base.layout, constraints.tolerance).findings,
+            *check_stated(base.layout, constraints.tolerance).findings,
         ),
     )
 

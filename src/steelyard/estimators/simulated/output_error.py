@@ -37,7 +37,7 @@ _HEAVIER = 1.05
 
 @final
 @dataclass(frozen=True)
-class OutputError(SimulatingEstimator):
+class OutputErrorMethod(SimulatingEstimator):
     """Closed-loop output error by Gauss–Newton: θ̂ = argmin Σ_j ‖y_j − y_j(θ)‖² / σ_j²   (P4 §II.B, eqs 12–15)
 
     y(θ) is what the model with θ does under the same controller and reference: its torques (`on` = "torque", CLIE), its

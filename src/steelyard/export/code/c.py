@@ -17,7 +17,7 @@ from steelyard.export.code.parts import Constant, Parts, parts
 from steelyard.export.code.test_vectors import Vectors, vectors
 from steelyard.export.code.text import body, code_name, plain, told, told_left_out, wrapped
 from steelyard.export.export import Export
-from steelyard.export.parameter_set import Identified
+from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import LEAST_SCALE, Parity
 
 # What the self-test allows: the largest difference over the largest torque of a joint.
@@ -30,7 +30,7 @@ _SIGN = """static double sign(double x)
 """
 
 
-def c_files(identified: Identified, name: str | None = None) -> Export:
+def c_files(identified: IdentifiedModel, name: str | None = None) -> Export:
     """NAME.h, NAME.c and test_NAME.c: `cc -O2 -o test *.c -lm && ./test`. `name` begins every function, by default the
     robot's. Compiled and run before they are given back, where there is a compiler."""
     name = code_name(identified, name)
@@ -79,7 +79,7 @@ def _first(output: str) -> str:
 # --- Header -----------------------------------------------------------------------------------------------------------
 
 
-def _header(identified: Identified, made: Parts, name: str, left_out: tuple[str, ...]) -> str:
+def _header(identified: IdentifiedModel, made: Parts, name: str, left_out: tuple[str, ...]) -> str:
     n, guard = made.robot.dof, f"{name.upper()}_H"
     about = wrapped(told(identified, left_out), " * ")
     lines = ["/*", *about, " */", f"#ifndef {guard}", f"#define {guard}", ""]

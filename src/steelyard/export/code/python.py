@@ -20,7 +20,7 @@ from steelyard.export.code.parts import Parts, parts
 from steelyard.export.code.test_vectors import Vectors, exported_torque, vectors
 from steelyard.export.code.text import body, code_name, plain, told, told_left_out, wrapped
 from steelyard.export.export import Export
-from steelyard.export.parameter_set import Identified
+from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import LEAST_SCALE, Parity, checked_parity, random_states
 
 # NumPy's names of the functions that statements call; the others are C's names too.
@@ -100,7 +100,7 @@ if __name__ == "__main__":
 """
 
 
-def python_file(identified: Identified, name: str | None = None) -> Export:
+def python_file(identified: IdentifiedModel, name: str | None = None) -> Export:
     """NAME.py: `python NAME.py` runs its self-test. Imported and compared before it is given back."""
     name = code_name(identified, name)
     made = parts(identified.model, identified.theta, identified.load)
@@ -109,7 +109,7 @@ def python_file(identified: Identified, name: str | None = None) -> Export:
     return Export("python", {f"{name}.py": content}, left_out, parity=imported_parity(identified, content))
 
 
-def imported_parity(identified: Identified, content: bytes) -> Parity:
+def imported_parity(identified: IdentifiedModel, content: bytes) -> Parity:
     """Import the module as it is, run its self-test, and compare torques on states it has not seen."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "exported_dynamics.py"
@@ -139,7 +139,7 @@ def _imported(file: Path) -> ModuleType:
     return module
 
 
-def _module(identified: Identified, made: Parts, left_out: tuple[str, ...]) -> str:
+def _module(identified: IdentifiedModel, made: Parts, left_out: tuple[str, ...]) -> str:
     programs = (inverse_dynamics(made), gravity(made), mass_matrix(made))
     used = set[str]().union(*(program.live()[1] for program in programs))
     if made.memory:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.export.parameter_set import Identified
+from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import States, random_states
 from steelyard.model.terms import TIME, Dahl, OnJoints
 from steelyard.model.terms.term import laws_of
@@ -30,7 +30,7 @@ class Vectors:
     walk: tuple[States, Array] | None
 
 
-def vectors(identified: Identified, count: int = 16, seed: int = 1) -> Vectors:
+def vectors(identified: IdentifiedModel, count: int = 16, seed: int = 1) -> Vectors:
     """Test vectors of what is exported; the first state is at rest, where a sign is zero."""
     model = identified.model
     drawn = random_states(model, count, seed)
@@ -52,7 +52,7 @@ def vectors(identified: Identified, count: int = 16, seed: int = 1) -> Vectors:
     )
 
 
-def exported_torque(identified: Identified, q: Array, v: Array, a: Array, remember: bool = False) -> Array:
+def exported_torque(identified: IdentifiedModel, q: Array, v: Array, a: Array, remember: bool = False) -> Array:
     """τ (n, N) by the model itself, without the terms that no code can hold.
 
     States stand alone: Dahl's states are those of steady sliding, sign(q̇), unless consecutive states are remembered.
@@ -73,5 +73,5 @@ def exported_torque(identified: Identified, q: Array, v: Array, a: Array, rememb
     return model.torque(q, v, a, theta, t, load=identified.load) + sliding
 
 
-def _remembering(identified: Identified) -> bool:
+def _remembering(identified: IdentifiedModel) -> bool:
     return "past" in identified.model.uses

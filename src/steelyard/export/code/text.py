@@ -11,7 +11,7 @@ from importlib.metadata import version
 from steelyard.errors import ModelError
 from steelyard.export.code.expressions import Program, Statement
 from steelyard.export.code.parts import Parts, identifier
-from steelyard.export.parameter_set import Identified
+from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.model.payload import UNLOADED
 
 WIDTH = 112
@@ -24,7 +24,7 @@ HEADERS = (
 RESERVED = frozenset((*HEADERS, "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names))
 
 
-def code_name(identified: Identified, name: str | None) -> str:
+def code_name(identified: IdentifiedModel, name: str | None) -> str:
     """The name that files and functions begin with: the robot's, or the one asked for."""
     if name is None:
         return own_name(identified.model.robot.name)
@@ -44,7 +44,7 @@ def own_name(robot: str) -> str:
     return f"robot_{plain}" if plain in RESERVED else plain
 
 
-def told(identified: Identified, left_out: Sequence[str]) -> list[str]:
+def told(identified: IdentifiedModel, left_out: Sequence[str]) -> list[str]:
     """What the reader of an exported file must know, a line each."""
     robot = identified.model.robot
     found = f", identified by {identified.estimator}" if identified.estimator else ""

@@ -21,7 +21,7 @@ from steelyard.model.parameters import Layout, inertial_columns, transformed_ine
 from steelyard.model.robot import Link, Lump, Robot
 from steelyard.physical.certificates import can_exist
 from steelyard.physical.cones import Scales, blocks_of, minimise
-from steelyard.physical.consistency import ROUNDING, judge_link, robot_bodies
+from steelyard.physical.consistency import ROUNDING, check_body, robot_bodies
 from steelyard.physical.constraints import Constraints
 
 # How far inside its cone a body of a split stays, relative to its own size: first far enough for simulators to like it,
@@ -83,7 +83,7 @@ def split(link: Link, total: Array) -> dict[str, Array]:
     kept = {name: inertia for name, (_, inertia) in fixed.items()}
     rest = total - sum((_map(lump) @ inertia for lump, inertia in fixed.values()), np.zeros(10))
     rest = np.where(np.abs(rest) <= ROUNDING * np.abs(total).max(), 0.0, rest)
-    if judge_link(link.name, rest).passes:
+    if check_body(link.name, rest).passes:
         return {link.name: rest} | kept
     return _nearest(link, total, rest, fixed)
 
@@ -110,7 +110,7 @@ def _nearest(link: Link, total: Array, rest: Array, fixed: Mapping[str, tuple[Lu
     for inside in INSIDE:
         theta = minimise(near, blocks, start, span, inside).theta
         bodies = dict(zip(names, theta.reshape(-1, 10), strict=True))
-        if all(judge_link(name, vector).passes for name, vector in bodies.items()):
+        if all(check_body(name, vector).passes for name, vector in bodies.items()):
             return bodies
     # a point or a rod has no room to be shared: the link takes all of it
     return {link.name: total} | {name: np.zeros(10) for name in fixed}

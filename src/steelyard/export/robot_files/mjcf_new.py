@@ -37,7 +37,7 @@ COMPILER = '<compiler angle="radian" inertiafromgeom="false" balanceinertia="fal
 DEGREES = 5  # coefficients of a <joint> equality
 
 
-def new_mjcf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
+def generated_mjcf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
     """An MJCF with the kinematics of the model's robot and the values of theta (C,), read back and compared.
 
     `load` names the payload that theta has in its links already.

@@ -28,7 +28,7 @@ from steelyard.model.robot import BASE, Joint, Limits, Robot
 UNLIMITED = 1e9
 
 
-def new_urdf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
+def generated_urdf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
     """A URDF with the kinematics of the model's robot and the values of theta (C,), read back and compared.
 
     `load` names the payload that theta has in its links already.

@@ -21,7 +21,7 @@ from steelyard.formats.bags.files import BagFiles, bag_files
 from steelyard.formats.bags.joined_topics import Follower, Joined
 from steelyard.formats.bags.records import Channel, Message
 from steelyard.formats.bags.rows import Readers, TopicRows, by_topic
-from steelyard.formats.logs.damage import DamagedError
+from steelyard.formats.damage import DamagedError
 from steelyard.signals.recording import Progress, Recording
 
 _DAMAGES_TOLD = 3

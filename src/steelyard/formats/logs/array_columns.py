@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import DataError
-from steelyard.formats.logs.damage import DamagedError
+from steelyard.formats.damage import DamagedError
 from steelyard.signals.recording import Chunk
 
 WINDOW_CELLS = 1 << 22

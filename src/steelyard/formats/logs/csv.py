@@ -16,6 +16,7 @@ import polars as pl
 
 from steelyard._arrays import Array
 from steelyard.errors import DataError, choices
+from steelyard.formats.damage import DamagedError, salvaged
 from steelyard.formats.logs.csv_dialect import (
     COMMENTS,
     DELIMITERS,
@@ -30,7 +31,6 @@ from steelyard.formats.logs.csv_dialect import (
     ragged,
     sniff,
 )
-from steelyard.formats.logs.damage import DamagedError, salvaged
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 BLOCK_BYTES = 1 << 24

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import DataError, MissingExtraError
+from steelyard.formats.damage import DamagedError, intact_rows, salvaged
 from steelyard.formats.logs.array_columns import Arrangement, arrange, joined
-from steelyard.formats.logs.damage import DamagedError, intact_rows, salvaged
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 # What the HDF5 library makes of damaged files.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.errors import DataError
-from steelyard.formats.logs.damage import salvaged
+from steelyard.formats.damage import salvaged
 from steelyard.formats.logs.parquet import Table
 from steelyard.signals.recording import Recording
 

@@ -21,9 +21,9 @@ import polars as pl
 
 from steelyard._arrays import Array
 from steelyard.errors import DataError
+from steelyard.formats.damage import DamagedError, intact_rows, salvaged
 from steelyard.formats.logs.csv import no_number, numbers
 from steelyard.formats.logs.csv_dialect import unique
-from steelyard.formats.logs.damage import DamagedError, intact_rows, salvaged
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 WINDOW_CELLS = 1 << 22

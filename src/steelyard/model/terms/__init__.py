@@ -1,4 +1,7 @@
-"""What is identified besides rigid bodies: one effect a file, and the names project files use for them."""
+"""What is identified besides rigid bodies: one effect per file, and the names project files use for them.
+
+A term of your own is a class with the methods of `Term`; it fills `Entry`s, each a joint and a `Column`, from `Motion`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from steelyard.errors import ModelError, choices
+from steelyard.model.parameters import Column
 from steelyard.model.robot import Robot
 from steelyard.model.terms.compensator import Compensator
 from steelyard.model.terms.coupling import Coupling
@@ -29,6 +33,7 @@ __all__ = [
     "TIME",
     "AsymmetricCoulomb",
     "AsymmetricViscous",
+    "Column",
     "Compensator",
     "Coulomb",
     "Coupling",
