@@ -28,7 +28,8 @@ from steelyard.model.parameters import INERTIAL, inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_terms
-from steelyard.project.result_file import RESULT, document, read_result, text, write_folder
+from steelyard.project.output_folder import RESULT, write_folder
+from steelyard.project.result_file import document, read_result, text
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

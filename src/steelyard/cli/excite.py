@@ -26,7 +26,7 @@ from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
 from steelyard.model.terms import TERMS
 from steelyard.project.excite import FAMILIES, allowed_of, criterion_of, excite, family_of, subject_of
-from steelyard.project.result_file import check_file, write_files
+from steelyard.project.output_folder import check_file, write_files
 
 
 @app.command(name="excite")

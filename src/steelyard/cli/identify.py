@@ -25,8 +25,8 @@ from steelyard.physical.cones import in_words
 from steelyard.project.demos.demo import Demo
 from steelyard.project.demos.demo import demo as run_demo
 from steelyard.project.demos.orthoglide import GAINS, MAKER, Controlled
+from steelyard.project.output_folder import REPORT
 from steelyard.project.project import read_project
-from steelyard.project.result_file import REPORT
 from steelyard.project.run import run as run_project
 from steelyard.report.tables import BodyRow, PayloadRow, body_rows, effort_unit, payload_rows, price_in_words
 from steelyard.simulation.closed_loop import Reference, simulate

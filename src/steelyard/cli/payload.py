@@ -15,8 +15,9 @@ from steelyard.errors import ProjectError, choices
 from steelyard.identification.weighing import FREE, PayloadResult, Quantity, weigh_payload
 from steelyard.model.parameters import INERTIAL
 from steelyard.model.payload import Payload
+from steelyard.project.output_folder import check_folder, write_folder
 from steelyard.project.reopen import reopen
-from steelyard.project.result_file import check_folder, record, text, whole_folder
+from steelyard.project.result_file import record, text
 
 DOCUMENT = "payload.json"
 
@@ -53,8 +54,7 @@ def payload_command(
     logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
     document = _document(found) | {"logs": logs_read}
     if out is not None:
-        with whole_folder(out, (DOCUMENT,)) as fresh:
-            (fresh / DOCUMENT).write_text(text(document), "utf-8")
+        write_folder(out, {DOCUMENT: text(document)}, (DOCUMENT,))
     if as_json:
         emit(document)
     _show(found)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.table import Column, Table
 
 from steelyard.cli.console import JsonFlag, app, emit, number, people, percent, progress_bar, say, say_findings
 from steelyard.errors import DataError
-from steelyard.project.project import RunSpec
 from steelyard.project.reopen import Reopened, reopen
-from steelyard.project.result_file import read_document, record
+from steelyard.project.result_file import record
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.validation.twin import RUNS, Twin, twin
@@ -30,9 +27,8 @@ def twin_command(
     """Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change."""
     # without other logs: those of the fit are read again
     reopened = reopen(result, [])
-    own = msgspec.convert(read_document(result)["project"]["run"], list[RunSpec])
     with progress_bar() as progress:
-        problem = _fitted(reopened, own, progress)
+        problem = _fitted(reopened, progress)
         found = twin(reopened.result, problem, reopened.project.estimator(), runs, seed, progress)
     if as_json:
         more = {"verdict": found.verdict, "coverage": found.coverage, "sigma_ratio": found.sigma_ratio}
@@ -40,9 +36,9 @@ def twin_command(
     _show(found)
 
 
-def _fitted(reopened: Reopened, runs: list[RunSpec], progress: Progress) -> Problem:
+def _fitted(reopened: Reopened, progress: Progress) -> Problem:
     """The problem of the fit on its own runs."""
-    project = replace(reopened.project, spec=msgspec.structs.replace(reopened.project.spec, run=runs))
+    project = reopened.as_fitted
     samples = project.samples(reopened.model.robot, "identify", progress)
     known = {one.name: one.sha256 for one in reopened.result.runs}
     for run in samples:

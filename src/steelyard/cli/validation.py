@@ -20,7 +20,7 @@ from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.result import Identification
 from steelyard.identification.term_selection import with_terms
 from steelyard.model.payload import UNLOADED
-from steelyard.project.automatic import selected_terms, settled
+from steelyard.project.automatic import resolve_auto, selected_terms
 from steelyard.project.project import AUTO, read_project
 from steelyard.project.reopen import reopen
 from steelyard.project.result_file import read_result, record
@@ -105,9 +105,8 @@ def crossvalidate(
     # but with unknown gains, whose torques are not known before
     settle_delays = aligned and finds_gains(estimator)
     with progress_bar() as progress:
-        explicit = settled(described, progress, delays=settle_delays, terms=False)
-        model = explicit.project.model()
-        problem = explicit.project.problem(model, explicit.runs)
+        explicit = resolve_auto(described, progress, delays=settle_delays, terms=False)
+        problem = explicit.problem
         aligned = aligned and not settle_delays and problem.lowpass_hz is not None
         if described.spec.select:
 
@@ -123,7 +122,7 @@ def crossvalidate(
         emit(
             record(
                 "steelyard.crossvalidation/1", judged,
-                robot=model.robot.name, verdict=judged.verdict, findings=findings,
+                robot=explicit.model.robot.name, verdict=judged.verdict, findings=findings,
             )
         )  # fmt: skip
     say_findings(explicit.findings)
@@ -136,9 +135,9 @@ def delays(
 ) -> None:
     """How far each joint's effort lags behind its position, for every log, after friction."""
     with progress_bar() as progress:
-        explicit = settled(read_project(project), progress, delays=False)
-        model = explicit.project.model()
-        every = replace(explicit.project.problem(model, explicit.runs), delay=())
+        explicit = resolve_auto(read_project(project), progress, delays=False)
+        model = explicit.model
+        every = replace(explicit.problem, delay=())
         every = with_load(to_scale(every, explicit.project.estimator(), progress), progress)
         found = {run.name: estimate_delays(every.with_runs([run]), progress=progress) for run in explicit.runs}
     if as_json:

@@ -25,8 +25,9 @@ from steelyard.cli.identify import show_result
 from steelyard.errors import ProjectError, SteelyardError, choices
 from steelyard.online.history import RECENT, Course
 from steelyard.online.online import WATCH, Change, Watch
+from steelyard.project.output_folder import RESULT, check_folder
 from steelyard.project.project import read_project
-from steelyard.project.result_file import RESULT, check_folder, record
+from steelyard.project.result_file import record
 from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, Refresh, plan
 from steelyard.regression.forgetting import RULES, Rule
 

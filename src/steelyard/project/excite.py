@@ -201,9 +201,8 @@ def subject_of(robot: str | None, given: Path | None = None, terms: str | None =
         if terms is not None:
             raise ProjectError(f"The terms are those of the project '{robot}': leave out --terms.")
         project = read_project(robot)
-        model, source = project.model(), project.spec.robot
-        place = source if source in builtin_robots() else project.path.parent / source
-        return _designable(Subject(model, model.layout.nominal, place))
+        model = project.model()
+        return _designable(Subject(model, model.layout.nominal, project.robot_source))
     described = read_robot(robot)
     names = plain_terms(described) if terms is None else [name.strip() for name in terms.split(",") if name.strip()]
     model = Model(described, named_terms(names))
@@ -230,12 +229,11 @@ def _of_result(robot: str | None, given: Path, terms: str | None) -> Subject:
             f"The result '{given}' is of '{opened.project.spec.robot}', not of '{robot}': leave the robot "
             "out, or name that one."
         )
-    source = opened.project.spec.robot
-    place = source if source in builtin_robots() else opened.project.path.parent / source
     # a set with holes gives no torques
     whole = result.standard is not None and bool(np.all(np.isfinite(result.standard)))
     theta = result.standard if whole else model.layout.nominal
     said = f"Torques are those of {'the identified standard set' if whole else 'the values of the robot file'}."
+    place = opened.project.robot_source
     return _designable(Subject(model, theta, place, result, _rows_hz(opened), () if theta is None else (said,)))
 
 
