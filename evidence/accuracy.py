@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import msgspec
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
@@ -32,7 +31,7 @@ from steelyard.identification.first_fit import with_load, without_load
 from steelyard.identification.term_selection import candidate_terms, independent_runs, select_terms, with_terms
 from steelyard.model.model import Model
 from steelyard.model.terms import named_terms, plain_terms
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.regression.information import Information
 from steelyard.regression.outliers import block_seconds
 from steelyard.validation import validate
@@ -158,10 +157,9 @@ def selected(problem: Problem, case: Case, part: Part) -> Problem:
 def measured(case: Case, bar: Progress) -> dict[str, object]:
     """Every figure of a robot's line."""
     project = read_project(PROJECTS / f"{case.name}.toml")
-    explicit = settled(project, delays=False)
-    model, estimator = explicit.project.model(), project.estimator()
-    problem = explicit.project.problem(model, explicit.runs)
-    problem = replace(problem, rest=problem.rest_speeds.tolist())
+    explicit = resolve_auto(project, delays=False)
+    model, estimator = explicit.model, project.estimator()
+    problem = replace(explicit.problem, rest=explicit.problem.rest_speeds.tolist())
     plain = replace(problem, model=Model(model.robot, named_terms(plain_terms(model.robot))))
     folds = list(parts(problem, case.folds))
     motions = len(independent_runs(problem.runs))
@@ -186,9 +184,8 @@ def measured(case: Case, bar: Progress) -> dict[str, object]:
     line["selected"] = over(problem, folds, choose=True) if choosing else None
     if case.forward is not None:
         # the second run has no say in the filters either
-        first = replace(project, spec=msgspec.structs.replace(project.spec, run=project.spec.run[:1]))
-        alone = settled(first, delays=False).project
-        both = replace(alone, spec=msgspec.structs.replace(alone.spec, run=project.spec.run))
+        alone = resolve_auto(project.with_spec(run=project.spec.run[:1]), delays=False).project
+        both = alone.with_spec(run=project.spec.run)
         runs = both.samples(model.robot, "identify")
         forward = [Part(runs[:1], runs[1:])]
         ahead = both.problem(model, runs[:1])

@@ -25,7 +25,7 @@ from steelyard.identification.result import Identification
 from steelyard.physical.consistency import check_links
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from testbed.consistent_cases import (
     Judged,
     Seed,
@@ -181,7 +181,7 @@ def opened(folder: str, name: str) -> Problem:
     if folder == "real":
         model = project.model()
         return project.problem(model, project.samples(model.robot, "identify"))
-    explicit = settled(project)
+    explicit = resolve_auto(project)
     runs = explicit.runs[:1] if name == "kr300" else explicit.runs  # B is for judging
     return explicit.project.problem(explicit.project.model(), runs)
 

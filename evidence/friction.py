@@ -18,7 +18,7 @@ from steelyard import (
     read_recording,
 )
 from steelyard.identification import candidate_terms, estimate_delays, select_terms, with_load
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.project.project import Project
 
 PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "accuracy"
@@ -30,8 +30,8 @@ CYCLES = {"ur10e": 202.0, "cobot6": 202.0, "panda": 200.0, "tx40": 64.0, "kr300"
 
 
 def opened(name: str) -> tuple[Project, Any]:
-    """A project of examples/accuracy with its filters settled and its delays open."""
-    explicit = settled(read_project(PROJECTS / f"{name}.toml"), delays=False)
+    """A project of examples/accuracy with its filters chosen and its delays open."""
+    explicit = resolve_auto(read_project(PROJECTS / f"{name}.toml"), delays=False)
     return explicit.project, explicit.runs
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pytest
 
 from steelyard.estimators import WLS
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import read_robot
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.project.project import Project, read_project
 from steelyard.project.run import run
 from steelyard.signals.channels import ChannelMap, Signal, resolve
@@ -82,9 +80,8 @@ def test_the_default_terms_explain_what_was_left_out(name: str, limit: float) ->
     project = opened(ROOT / "examples" / "real" / f"{name}.toml")
     errors = {}
     for terms in ("default", "plain"):
-        explicit = settled(replace(project, spec=msgspec.structs.replace(project.spec, terms=terms)), delays=False)
-        problem = explicit.project.problem(explicit.project.model(), explicit.runs)
-        judged = cross_validate_problem(problem, WLS(), 12)
+        explicit = resolve_auto(project.with_spec(terms=terms), delays=False)
+        judged = cross_validate_problem(explicit.problem, WLS(), 12)
         assert len(judged.folds) == 12
         errors[terms] = judged.pooled.total
     assert errors["default"] <= limit

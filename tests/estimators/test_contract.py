@@ -29,7 +29,8 @@ from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_terms
 from steelyard.project.documents import text
-from steelyard.project.result_file import RESULT, document, read_result, write_folder
+from steelyard.project.output_folder import RESULT, write_folder
+from steelyard.project.result_file import document, read_result
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

@@ -30,7 +30,7 @@ from steelyard.model.terms import (
     rich_terms,
 )
 from steelyard.motion.random import random_fourier
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.project.checks import check
 from steelyard.project.project import Project, ProjectSpec, read_project
 from steelyard.project.result_file import read_document, read_result
@@ -107,7 +107,7 @@ def test_what_is_left_open_becomes_numbers(steelyard: Run, tmp_path: Path) -> No
 
     # settled once, it is settled
     spec = msgspec.convert(json.loads(json.dumps(done.document["project"])), ProjectSpec)
-    again = settled(Project(spec, project.path))
+    again = resolve_auto(Project(spec, project.path))
     assert again.project.spec == spec
     assert again.findings == ()
     model = again.project.model()
@@ -125,7 +125,7 @@ def test_what_is_left_open_becomes_numbers(steelyard: Run, tmp_path: Path) -> No
 
 def test_what_is_stated_is_left_alone(tmp_path: Path) -> None:
     project = read_project(written(tmp_path, 'terms = "plain"', STATED + 'delay = "none"\nrest = 0.05\n', (2.0, 2.0)))
-    explicit = settled(project)
+    explicit = resolve_auto(project)
     assert explicit.findings == ()
     assert explicit.project.spec.prepare == project.spec.prepare
     assert explicit.project.model().terms == project.model().terms
@@ -138,7 +138,7 @@ def test_what_is_stated_is_left_alone(tmp_path: Path) -> None:
 def test_none_leaves_a_filter_out(tmp_path: Path) -> None:
     """No cut-off for the positions has no smoother, no parallel filter has no delays: both are told or plain to see."""
     project = read_project(written(tmp_path, 'terms = "plain"', 'cutoff_hz = "none"\nlowpass_hz = "none"\n'))
-    explicit = settled(project)
+    explicit = resolve_auto(project)
     prepare = explicit.project.spec.prepare
     assert (prepare.cutoff_hz, prepare.lowpass_hz, prepare.derivatives) == ("none", "none", "differences")
     assert prepare.delay == [0.0, 0.0]
@@ -148,7 +148,7 @@ def test_none_leaves_a_filter_out(tmp_path: Path) -> None:
 
 
 def test_delays_may_be_left_to_others(tmp_path: Path) -> None:
-    explicit = settled(read_project(written(tmp_path, prepare=STATED, late=(2.0, 2.0))), delays=False)
+    explicit = resolve_auto(read_project(written(tmp_path, prepare=STATED, late=(2.0, 2.0))), delays=False)
     assert explicit.project.spec.prepare.delay == "auto"
     assert explicit.findings == ()
 
@@ -158,7 +158,7 @@ def test_too_short_a_log_is_settled_without_trials(tmp_path: Path) -> None:
     file = written(tmp_path, 'terms = ["viscous"]', "cutoff_hz = 20.0\nlowpass_hz = 8.0\ndecimate = 30\n")
     robot = read_robot(tmp_path / "pendulum.toml")
     (tmp_path / "one.csv").write_text(csv(log_of(robot, 1, count=400)), "utf-8")
-    explicit = settled(read_project(file))
+    explicit = resolve_auto(read_project(file))
     assert explicit.project.spec.prepare.derivatives == "differences"
     assert explicit.project.spec.prepare.delay == [0.0, 0.0]
     told = {finding.code: finding.message for finding in explicit.findings}
@@ -180,7 +180,7 @@ def test_too_short_a_log_is_settled_without_trials(tmp_path: Path) -> None:
 )
 def test_stated_delays(tmp_path: Path, stated: str, wanted: tuple[float, ...]) -> None:
     project = read_project(written(tmp_path, prepare=f"{STATED}delay = {stated}\n"))
-    explicit = settled(project)
+    explicit = resolve_auto(project)
     assert explicit.project.spec.prepare.delay == project.spec.prepare.delay
     problem = explicit.project.problem(explicit.project.model(), explicit.runs)
     assert tuple(problem.delay) == wanted
@@ -256,7 +256,7 @@ def test_selected_terms_are_stored_and_rebuild_the_model(tmp_path: Path, top: st
     spec = msgspec.convert(data["project"], ProjectSpec)
     assert spec.select is False
     again = Project(spec, project.path).model()
-    assert again.terms == settled(project).project.model().terms
+    assert again.terms == resolve_auto(project).project.model().terms
     assert again.layout.names == done.identification.base.layout.names
     assert any(name.startswith("joint1.Fs") for name in again.layout.names)
     assert all(isinstance(t["std"], float) for t in data["selection"]["trials"])
@@ -279,7 +279,7 @@ def test_a_sharp_sign_stays_sharp_beside_a_sign_width(tmp_path: Path) -> None:
     stated = '["rotor", "viscous", { name = "coulomb", options = { width = 0.0 } }, "offset", "load"]'
     project = six_motions(tmp_path, f"sign_width = 0.05\nterms = {stated}")
     assert Coulomb(0.0) in project.model().terms
-    chosen = settled(project).project.model().terms
+    chosen = resolve_auto(project).project.model().terms
     assert Coulomb(0.0) in chosen
     assert {term.width for term in chosen if isinstance(term, LoadFriction) and term.exponent == 1.0} <= {0.05}
 

@@ -43,7 +43,7 @@ from steelyard.motion.obstacles import Box, Capsule, Plane, Surroundings
 from steelyard.motion.trajectory import Fourier, Quintic, Trajectory
 from steelyard.project import excite as excite_module
 from steelyard.project.excite import Excitation, allowed_of, excite, subject_of
-from steelyard.project.result_file import write_files
+from steelyard.project.output_folder import write_files
 from testbed.command import Run
 from testbed.simulated import PENDULUM, log_of
 

@@ -40,8 +40,9 @@ from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.online.history import KEPT, Course, Curve
 from steelyard.online.online import ChangeDetection
+from steelyard.project.output_folder import REPORT, RESULT
 from steelyard.project.project import read_project
-from steelyard.project.result_file import REPORT, RESULT, read_document, read_result
+from steelyard.project.result_file import read_document, read_result
 from steelyard.project.watch import CONVERGENCE, Follower, Options, Refresh, plan
 from steelyard.report.convergence import BOTTOM, LEFT, RIGHT, TOP, panel, render_course
 from testbed.command import Run

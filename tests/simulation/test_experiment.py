@@ -20,7 +20,7 @@ from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.project.checks import check
 from steelyard.project.project import Project, ProjectSpec, read_project
 from steelyard.project.reopen import reopen
@@ -321,12 +321,12 @@ def test_a_project_drives_its_runs_and_recovers_the_truth(
 
 def test_a_measured_reference_is_labelled(project: Path) -> None:
     edited(project, ("[controller]", '[experiment]\nreference = "measured"\n\n[controller]'))
-    explicit = settled(read_project(project))
+    explicit = resolve_auto(read_project(project))
     (told,) = (one for one in explicit.findings if one.code == "approximate-reference")
     assert told.severity == "warning"
     assert "measured" in told.message
     assert explicit.project.spec.experiment is not None
-    wls = settled(read_project(edited(project, ('"iv"', '"wls"'))))
+    wls = resolve_auto(read_project(edited(project, ('"iv"', '"wls"'))))
     assert not any(one.code == "approximate-reference" for one in wls.findings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,14 @@ from rich.text import Text
 from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, number, people, say
 from steelyard.cli.watch import BLOCKS
-from steelyard.errors import DataError, OutputError
+from steelyard.errors import DataError, OutputError, ProjectError, choices
 
 if TYPE_CHECKING:
     from steelyard._arrays import Array
+    from steelyard.design.criteria import Criterion
+    from steelyard.formats.motion_limits import Allowed
     from steelyard.model.robot import Robot
+    from steelyard.project.excite import Subject
 
 
 def excite_command(
@@ -83,8 +86,8 @@ def excite_command(
     from steelyard.design.feasibility import weighing
     from steelyard.export.motions import check_ur, checked_rate, export_motion, format_of
     from steelyard.model.payload import UNLOADED
-    from steelyard.project.excite import allowed_of, criterion_of, excite, family_of, subject_of
-    from steelyard.project.result_file import check_file, write_files
+    from steelyard.project.excite import allowed_of, excite, family_of
+    from steelyard.project.output_folder import check_file, write_files
 
     loads, masses = _loads(load or (UNLOADED,))
     files = _places(out, loads)
@@ -92,7 +95,7 @@ def excite_command(
         if preview.suffix.lower() not in (".html", ".htm"):
             raise OutputError(f"--preview writes a page: name it '{preview.stem}.html', not '{preview.name}'.")
         check_file(preview)
-    subject = subject_of(robot, given, terms)
+    subject = _subject(robot, given, terms)
     subject = replace(subject, theta=weighing(subject.model, subject.theta, masses))
     described = subject.model.robot
     form = None if out is None else format_of(out.name)
@@ -100,7 +103,7 @@ def excite_command(
     if form is not None and form.name == "urscript":
         check_ur(described)
     allowed = allowed_of(subject, limits)
-    chosen = criterion_of(criterion, _words(parameters), _targets(target or ()), subject, allowed)
+    chosen = _criterion(criterion, _words(parameters), _targets(target or ()), subject, allowed)
     for line in (*subject.said, *allowed.said):
         say(line, "cyan")
     with _searching(starts, chosen.name) as (progress, heard):
@@ -134,7 +137,7 @@ def excite_command(
 def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
     """A file for every motion: NAME.csv, or NAME-none.csv, NAME-load.csv of several."""
     from steelyard.export.motions import format_of
-    from steelyard.project.result_file import check_file
+    from steelyard.project.output_folder import check_file
 
     if out is None:
         return ()
@@ -153,6 +156,53 @@ def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
         format_of(place.name)
         check_file(place)
     return tuple(places)
+
+
+def _subject(robot: str | None, given: Path | None, terms: str | None) -> Subject:
+    """A robot by name or file, a project file, or the model behind a result: the last two have terms of their own."""
+    from steelyard.project.excite import is_project, subject_of, subject_of_result
+
+    if given is not None:
+        if terms is not None:
+            raise ProjectError("With --given the model is that of the result: leave out --terms.")
+        return subject_of_result(given, robot)
+    if robot is None:
+        raise ProjectError("Name a robot: a built-in name, a robot file or a project file; or a result with --given.")
+    if terms is not None and is_project(robot):
+        raise ProjectError(f"The terms are those of the project '{robot}': leave out --terms.")
+    return subject_of(robot, None if terms is None else _words(terms))
+
+
+def _criterion(
+    name: str | None, parameters: Sequence[str], targets: Mapping[str, float], subject: Subject, allowed: Allowed
+) -> Criterion:
+    """The criterion asked for; without a name that which the other options mean.
+
+    `targets` without any aims at every parameter of a result, at the same share of its scale.
+    """
+    from steelyard.design.criteria import CRITERIA, ConditionNumber, DeviationTargets, DOptimal
+    from steelyard.project.excite import every_target
+
+    if name is None:
+        name = DeviationTargets.name if targets or (subject.result and not parameters) else DOptimal.name
+    if name not in CRITERIA:
+        raise DataError(choices("criterion", name, CRITERIA))
+    if parameters and name != DOptimal.name:
+        raise DataError(f"--parameters belongs to --criterion {DOptimal.name}; with '{name}' leave it out.")
+    if targets and name != DeviationTargets.name:
+        raise DataError(f"--target belongs to --criterion {DeviationTargets.name}; with '{name}' leave it out.")
+    if name == DOptimal.name:
+        return DOptimal(parameters)
+    if name == ConditionNumber.name:
+        return ConditionNumber()
+    if targets:
+        return DeviationTargets(relative=targets)
+    every = every_target(subject, allowed)
+    if every is None:
+        raise DataError(
+            "--criterion targets needs --target NAME=SHARE, e.g. --target link3.MX=0.05, or a result (--given)."
+        )
+    return every
 
 
 def _loads(given: Sequence[str]) -> tuple[tuple[str, ...], dict[str, float]]:

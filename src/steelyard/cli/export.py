@@ -55,7 +55,7 @@ def export_command(
     _check_asked(to, source, name, regroupings, allow_infeasible)
     reopened = reopen(result, [], load=load)
     origin = _origin(reopened, to, source)
-    place = _place(result, reopened, to, origin, out, name)
+    place = _place(reopened, to, origin, out, name)
     chosen = None if to == "latex" else identified_model(reopened.model, reopened.result, load, allow_infeasible)
     made = _made(to, reopened, chosen, origin, name, regroupings)
     notes = (*made.notes, *_apart_from(made.beside, origin, place), *_own_robot(reopened, place))
@@ -85,27 +85,23 @@ def _check_asked(to: str, source: Path | None, name: str | None, regroupings: bo
 
 def _origin(reopened: Reopened, to: str, source: Path | None) -> Path | None:
     """The robot file to edit: the one named, else the result's own where it is of the format, else none."""
-    from steelyard.formats.robots import builtin_robots
     from steelyard.formats.robots.urdf import root_tag
 
     if to not in MODELS or source is not None:
         return source
-    robot = reopened.project.spec.robot
-    if robot in builtin_robots():
-        return None
-    own = reopened.project.path.parent / robot
-    if own.suffix.lower() not in (".urdf", ".xml", ".mjcf"):
+    own = reopened.project.robot_file
+    if own is None or own.suffix.lower() not in (".urdf", ".xml", ".mjcf"):
         return None
     return own if root_tag(own.read_bytes(), str(own)) == MODELS[to][0] else None
 
 
-def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: Path | None, name: str | None) -> Path:
+def _place(reopened: Reopened, to: str, origin: Path | None, out: Path | None, name: str | None) -> Path:
     """Where to write: as asked, else in the current folder, as compilers do, under a name that nothing has yet."""
     from steelyard.export.code.text import own_name
-    from steelyard.project.result_file import check_file, result_file
+    from steelyard.project.output_folder import check_file
 
     if to == "c":
-        own = f"{result_file(result).resolve().parent.name}-c"
+        own = f"{reopened.file.resolve().parent.name}-c"
     elif origin is not None:
         own = f"{origin.stem}-identified{origin.suffix}"
     else:
@@ -117,34 +113,29 @@ def _place(result: Path, reopened: Reopened, to: str, origin: Path | None, out: 
             raise OutputError(f"'{place}' exists. Name it with --out to replace it, or name another place.")
     else:
         place = out / own if to != "c" and out.is_dir() else out
-    _spare(place, result, reopened.project.path.parent)
+    _spare(place, reopened)
     if to != "c":
         check_file(place)
     return place
 
 
-def _spare(place: Path, result: Path, folder: Path) -> None:
+def _spare(place: Path, reopened: Reopened) -> None:
     """What a result consists of is never written over: its own folder, its logs, and project files (TOML)."""
-    from steelyard.project.result_file import read_document, result_file
-
-    where, run = place.resolve(), result_file(result).resolve().parent
+    where, run = place.resolve(), reopened.file.resolve().parent
     if where == run or run in where.parents or where in run.parents:
         raise OutputError(
             f"'{place}' is part of the result in '{run}', which an export must leave as it is. Name another place with "
             "--out."
         )
-    logs = [(folder / one["log"]).resolve() for one in read_document(result)["project"]["run"]]
+    logs = [(reopened.project.path.parent / one.log).resolve() for one in reopened.as_fitted.spec.run]
     if where in logs or (where.suffix == ".toml" and where.exists()):
         raise OutputError(f"'{place}' is what results are made from. Name another place with --out.")
 
 
 def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
     """A warning where the new file takes the place of the robot file of the result."""
-    from steelyard.formats.robots import builtin_robots
-
-    robot = reopened.project.spec.robot
-    own = reopened.project.path.parent / robot
-    if robot in builtin_robots() or place.resolve() != own.resolve():
+    own = reopened.project.robot_file
+    if own is None or place.resolve() != own.resolve():
         return ()
     return (
         f"'{place.name}' is the robot file of this result, which belongs to the old one: no command reads it any more "
@@ -186,7 +177,7 @@ def _made(
 
 def _write(place: Path, made: Export) -> tuple[Path, ...]:
     """All files or none: a folder of C, else the one file under the name that was asked for."""
-    from steelyard.project.result_file import whole_folder, write_files
+    from steelyard.project.output_folder import whole_folder, write_files
 
     if made.name == "c":
         with whole_folder(place, tuple(made.files)) as fresh:

@@ -34,8 +34,8 @@ def identify(
 ) -> None:
     """Identify a robot from its project file; writes result.json and report.html."""
     from steelyard.estimators import ESTIMATORS
+    from steelyard.project.output_folder import REPORT
     from steelyard.project.project import read_project
-    from steelyard.project.result_file import REPORT
     from steelyard.project.run import run as run_project
 
     if estimator is not None and estimator not in ESTIMATORS:
@@ -59,7 +59,7 @@ def demo(
 ) -> None:
     """Simulate a robot with known truth, log it, identify it from the log, and compare."""
     from steelyard.project.demos.demo import demo as run_demo
-    from steelyard.project.result_file import REPORT
+    from steelyard.project.output_folder import REPORT
 
     folder = out or Path("runs") / f"demo-{Path(robot).stem}"
     say(f"Simulating {robot}, then identifying it from the log alone …")

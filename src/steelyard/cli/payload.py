@@ -41,8 +41,8 @@ def payload_command(
     from steelyard.identification.weighing import weigh_payload
     from steelyard.model.payload import Payload
     from steelyard.project.documents import text
+    from steelyard.project.output_folder import check_folder, write_folder
     from steelyard.project.reopen import reopen
-    from steelyard.project.result_file import check_folder, whole_folder
 
     if rows is not None and seconds is not None:
         raise ProjectError("--rows and --seconds both bound the log; keep one.")
@@ -58,8 +58,7 @@ def payload_command(
     logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
     document = _document(found) | {"logs": logs_read}
     if out is not None:
-        with whole_folder(out, (DOCUMENT,)) as fresh:
-            (fresh / DOCUMENT).write_text(text(document), "utf-8")
+        write_folder(out, {DOCUMENT: text(document)}, (DOCUMENT,))
     if as_json:
         emit(document)
     _show(found)

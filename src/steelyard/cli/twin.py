@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from steelyard.cli.console import JsonFlag, emit, number, people, percent, progr
 from steelyard.errors import DataError
 
 if TYPE_CHECKING:
-    from steelyard.project.project import RunSpec
     from steelyard.project.reopen import Reopened
     from steelyard.regression.observe import Progress
     from steelyard.regression.problem import Problem
@@ -28,19 +26,14 @@ def twin_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change."""
-    import msgspec
-
     from steelyard.project.documents import record
-    from steelyard.project.project import RunSpec
     from steelyard.project.reopen import reopen
-    from steelyard.project.result_file import read_document
     from steelyard.validation.twin import twin
 
     # without other logs: those of the fit are read again
     reopened = reopen(result, [])
-    own = msgspec.convert(read_document(result)["project"]["run"], list[RunSpec])
     with progress_bar() as progress:
-        problem = _fitted(reopened, own, progress)
+        problem = _fitted(reopened, progress)
         found = twin(reopened.result, problem, reopened.project.estimator(), runs, seed, progress)
     if as_json:
         more = {"verdict": found.verdict, "coverage": found.coverage, "sigma_ratio": found.sigma_ratio}
@@ -48,11 +41,9 @@ def twin_command(
     _show(found)
 
 
-def _fitted(reopened: Reopened, runs: list[RunSpec], progress: Progress) -> Problem:
+def _fitted(reopened: Reopened, progress: Progress) -> Problem:
     """The problem of the fit on its own runs."""
-    import msgspec
-
-    project = replace(reopened.project, spec=msgspec.structs.replace(reopened.project.spec, run=runs))
+    project = reopened.as_fitted
     samples = project.samples(reopened.model.robot, "identify", progress)
     known = {one.name: one.sha256 for one in reopened.result.runs}
     for run in samples:

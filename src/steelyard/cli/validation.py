@@ -83,7 +83,7 @@ def crossvalidate(
     from steelyard.estimators.estimator import finds_gains
     from steelyard.identification.first_fit import to_scale
     from steelyard.identification.term_selection import with_terms
-    from steelyard.project.automatic import selected_terms, settled
+    from steelyard.project.automatic import resolve_auto, selected_terms
     from steelyard.project.documents import record
     from steelyard.project.project import AUTO, read_project
     from steelyard.validation import cross_validate_choice, cross_validate_problem
@@ -98,9 +98,8 @@ def crossvalidate(
     # but with unknown gains, whose torques are not known before
     settle_delays = aligned and finds_gains(estimator)
     with progress_bar() as progress:
-        explicit = settled(described, progress, delays=settle_delays, terms=False)
-        model = explicit.project.model()
-        problem = explicit.project.problem(model, explicit.runs)
+        explicit = resolve_auto(described, progress, delays=settle_delays, terms=False)
+        problem = explicit.problem
         aligned = aligned and not settle_delays and problem.lowpass_hz is not None
         if described.spec.select:
 
@@ -116,7 +115,7 @@ def crossvalidate(
         emit(
             record(
                 "steelyard.crossvalidation/1", judged,
-                robot=model.robot.name, verdict=judged.verdict, findings=findings,
+                robot=explicit.model.robot.name, verdict=judged.verdict, findings=findings,
             )
         )  # fmt: skip
     say_findings(explicit.findings)
@@ -129,14 +128,14 @@ def delays(
     """How far each joint's effort lags behind its position, for every log, after friction."""
     from steelyard.identification.delays import estimate_delays
     from steelyard.identification.first_fit import to_scale, with_load
-    from steelyard.project.automatic import settled
+    from steelyard.project.automatic import resolve_auto
     from steelyard.project.documents import record
     from steelyard.project.project import read_project
 
     with progress_bar() as progress:
-        explicit = settled(read_project(project), progress, delays=False)
-        model = explicit.project.model()
-        every = replace(explicit.project.problem(model, explicit.runs), delay=())
+        explicit = resolve_auto(read_project(project), progress, delays=False)
+        model = explicit.model
+        every = replace(explicit.problem, delay=())
         every = with_load(to_scale(every, explicit.project.estimator(), progress), progress)
         found = {run.name: estimate_delays(every.with_runs([run]), progress=progress) for run in explicit.runs}
     if as_json:

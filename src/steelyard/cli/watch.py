@@ -66,8 +66,8 @@ def watch_command(
 ) -> None:
     """Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the last."""
     from steelyard.online.online import ChangeDetection
+    from steelyard.project.output_folder import RESULT, check_folder
     from steelyard.project.project import read_project
-    from steelyard.project.result_file import RESULT, check_folder
     from steelyard.project.watch import CONVERGENCE, FOLLOWED_FILES, Follower, Options, plan
     from steelyard.regression.forgetting import RULES
 

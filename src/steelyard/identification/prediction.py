@@ -34,7 +34,7 @@ def as_identified(problem: Problem, result: Identification) -> Problem:
     """The problem with what a result found besides its parameters: drive gains, and what the gears carry."""
     if result.gains is not None:
         problem = replace(problem, factor=tuple(result.gains.factor.tolist()))
-    if result.carried is not None:
+    if result.carried is not None and result.carried is not problem.model.carried:
         problem = replace(problem, model=replace(problem.model, carried=result.carried))
     return problem
 

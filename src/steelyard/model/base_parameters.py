@@ -14,6 +14,8 @@ from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, Layout
 
 STRUCTURAL_TOLERANCE = 1e-8
+# Where a model, which is frozen, keeps its base parameters, as `cached_property` keeps what it computes.
+_KEPT = "_base_parameters"
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,22 @@ def elimination_order(model: Model) -> list[int]:
     return sorted(range(len(columns)), key=key)
 
 
-@single_threaded
 def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
-    """Structural base parameters from random states within the limits.
+    """Structural base parameters from random states within the limits: a property of the model, kept with it.
 
     Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
     columns by symbol (`off`) or by full name (`joint3.Fc`); what is known beforehand is left out too. With payloads the
     states are those of robots with and without them, whose links are the same (P2 eq. 10). Columns are taken in the
     layout's order, those of legs that are alike parameter by parameter (`elimination_order`).
     """
+    kept = vars(model).setdefault(_KEPT, {})
+    if (left_out := tuple(without)) not in kept:
+        kept[left_out] = _computed(model, left_out)
+    return kept[left_out]
+
+
+@single_threaded
+def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
     layout = model.layout
     left_out = {k for k, c in enumerate(layout.columns) if c.known or c.symbol in without or c.name in without}
     count = max(64, 6 * len(layout) // model.robot.dof)
@@ -174,11 +183,13 @@ def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters
         share[(np.abs(share) < 1e-10) | np.greater.outer(result.kept, result.dropped)] = 0.0
         mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
     listed = np.argsort(kept)
+    mapping = mapping[listed]
+    mapping.flags.writeable = False  # shared by all who ask
     return BaseParameters(
         layout,
         tuple(zero),
         tuple(kept[k] for k in listed),
-        mapping[listed],
+        mapping,
         result.smallest_kept,
         result.largest_dropped,
     )

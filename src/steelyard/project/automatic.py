@@ -1,12 +1,10 @@
-"""Settle: every choice a project leaves to the data, made and written down before the fit."""
+"""Automatic settings: every choice a project leaves to the data, made and written down before the fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-import msgspec
 
 from steelyard.errors import EstimationError, ProjectError
 from steelyard.estimators import WLS
@@ -15,8 +13,8 @@ from steelyard.findings import Finding
 from steelyard.identification.delays import estimate_delays
 from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.term_selection import Selection, candidate_terms, select_terms, with_terms
-from steelyard.model.terms import OnJoints, Term
-from steelyard.project.project import AUTO, NONE, Project, TermSpec
+from steelyard.model.model import Model
+from steelyard.project.project import AUTO, Project, TermSpec
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.signals.derivatives import choose_derivatives
@@ -27,52 +25,71 @@ FOLDS = 10
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A project with numbers in the place of "auto", its prepared runs, and what was decided and why.
+class Resolved:
+    """A project with numbers in the place of "auto", the problem of its runs to identify, and what was decided and why.
 
     `selection` holds the trials of the terms where the project asked for one.
     """
 
     project: Project
-    runs: tuple[Samples, ...]
+    problem: Problem
     findings: tuple[Finding, ...]
     selection: dict[str, Any] | None = None
 
+    @property
+    def model(self) -> Model:
+        return self.problem.model
 
-def settled(project: Project, progress: Progress | None = None, *, delays: bool = True, terms: bool = True) -> Settled:
+    @property
+    def runs(self) -> tuple[Samples, ...]:
+        """The prepared runs to identify."""
+        return tuple(self.problem.runs)
+
+
+def resolve_auto(
+    project: Project, progress: Progress | None = None, *, delays: bool = True, terms: bool = True
+) -> Resolved:
     """Cut-offs from the spectrum, derivatives by left-out stretches, terms by left-out runs, delays last.
 
     Delays come after friction, since what friction leaves over looks like a delay. `delays` or `terms` = False leave
     those open.
+
+    Derivatives take two passes over the rows (`observe`), one for each kind, with the plain terms; delays one, which
+    keeps shifted copies of the effort. None of them can stand in for the pass of the fit: that has all terms, and its
+    rows reach nearer to the ends of a run than those with room for the shifts, and read efforts at the delay itself
+    rather than between copies.
     """
     spec = project.spec
     findings: list[Finding] = []
     if AUTO in (spec.prepare.cutoff_hz, spec.prepare.lowpass_hz):
         proposed = project.propose_cutoffs(progress)
-        numbers = {
-            name: getattr(proposed, name) for name in ("cutoff_hz", "lowpass_hz") if getattr(spec.prepare, name) == AUTO
-        }
-        project = _with(project, prepare=msgspec.structs.replace(spec.prepare, **numbers))
+        open_ends = [name for name in ("cutoff_hz", "lowpass_hz") if getattr(spec.prepare, name) == AUTO]
+        project = project.with_prepare(**{name: getattr(proposed, name) for name in open_ends})
         findings.append(Finding("cutoffs", "info", proposed.rule, fix="set cutoff_hz and lowpass_hz to override"))
+    runs: tuple[Samples, ...] | None = None
     if spec.prepare.derivatives == AUTO:
-        project, told = _derivatives(project, progress)
+        project, runs, told = _derivatives(project, progress)
         findings.append(told)
     model = project.model()
-    runs = project.samples(model.robot, "identify", progress)
-    problem = to_scale(project.problem(model, runs), project.estimator(), progress)
+    if runs is None:
+        runs = project.samples(model.robot, "identify", progress)
+    problem = project.problem(model, runs)
+    torques = to_scale(problem, project.estimator(), progress)
     if isinstance(project.estimator(), SimulatingEstimator):
         findings += _approximations(problem)
     trials = None
     if terms and spec.select:
-        problem, project, chosen, trials = _selected(project, problem, progress)
+        torques, project, chosen, trials = _selected(project, torques, progress)
         findings += chosen
-    if delays and spec.prepare.delay == AUTO:
-        delay, late = _delay(problem, progress)
-        project = _with(project, prepare=msgspec.structs.replace(project.spec.prepare, delay=delay))
-        findings += late
     # a list of terms stays what it is when the default set grows
-    listed = [_spec(term) for term in problem.model.terms]
-    return Settled(_with(project, terms=listed), runs, tuple(findings), trials)
+    project = project.with_spec(terms=[TermSpec.of(term) for term in torques.model.terms])
+    if trials is not None:  # how the runs were driven is tuned for the model
+        problem = project.problem(project.model(), runs)
+    if delays and spec.prepare.delay == AUTO:
+        delay, late = _delay(torques, progress)
+        project, problem = project.with_prepare(delay=delay), replace(problem, delay=delay)
+        findings += late
+    return Resolved(project, problem, tuple(findings), trials)
 
 
 def _approximations(problem: Problem) -> tuple[Finding, ...]:
@@ -83,34 +100,36 @@ def _approximations(problem: Problem) -> tuple[Finding, ...]:
     return (Finding("approximate-reference", "warning", problem.experiment.approximate, fix=advice),)
 
 
-def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, Finding]:
-    """Differences or the smoother, whichever explains left-out stretches better with the plain terms."""
+def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, tuple[Samples, ...] | None, Finding]:
+    """Differences or the smoother, whichever explains left-out stretches better with the plain terms.
 
-    def with_derivatives(which: str) -> Project:
-        return _with(project, prepare=msgspec.structs.replace(project.spec.prepare, derivatives=which))
+    Also the runs prepared with them, None where neither was tried.
+    """
+    prepared: dict[str, tuple[Samples, ...]] = {}
 
-    robot = project.robot()
+    def samples_of(which: str) -> tuple[Samples, ...]:
+        prepared[which] = project.with_prepare(derivatives=which).samples(project.robot(), "identify", progress)
+        return prepared[which]
+
+    def left_with(which: str, message: str, fix: str = "") -> tuple[Project, tuple[Samples, ...] | None, Finding]:
+        told = Finding("derivatives", "info", message, fix=fix)
+        return project.with_prepare(derivatives=which), prepared.get(which), told
+
     if project.cutoff_hz() is None:
-        message = "Derivatives by differences: the smoother needs cutoff_hz."
-        return with_derivatives("differences"), Finding("derivatives", "info", message)
-    plain = _with(project, terms="plain", prepare=msgspec.structs.replace(project.spec.prepare, delay=NONE)).model()
+        return left_with("differences", "Derivatives by differences: the smoother needs cutoff_hz.")
+    plain = project.with_spec(terms="plain").model()
     advice = "set derivatives to override"
     try:
         choice = choose_derivatives(
-            lambda which: with_derivatives(which).samples(robot, "identify", progress),
+            samples_of,
             lambda runs: cross_validate_problem(
                 to_scale(project.problem(plain, runs), project.estimator(), progress), WLS(), FOLDS, progress
             ),
         )
     except EstimationError as error:
         message = f"Derivatives by differences: the smoother could not be tried. {error}"
-        return with_derivatives("differences"), Finding("derivatives", "info", message, fix=advice)
-    message = f"{choice.verdict} (With the plain terms.)"
-    return with_derivatives(choice.derivatives), Finding("derivatives", "info", message, fix=advice)
-
-
-def _with(project: Project, **changes: Any) -> Project:
-    return replace(project, spec=msgspec.structs.replace(project.spec, **changes))
+        return left_with("differences", message, advice)
+    return left_with(choice.derivatives, f"{choice.verdict} (With the plain terms.)", advice)
 
 
 def selected_terms(project: Project, problem: Problem, progress: Progress | None = None) -> Selection:
@@ -131,18 +150,7 @@ def _selected(
     selection = selected_terms(project, problem, progress)
     problem = with_terms(problem, selection)
     trials = {"refused": selection.refused, "folds": selection.folds, "trials": [asdict(t) for t in selection.trials]}
-    return problem, _with(project, select=False), selection.findings(), trials
-
-
-def _spec(term: Term) -> TermSpec:
-    """A term as a project file states it."""
-    inner, joints = (term.term, list(term.joints)) if isinstance(term, OnJoints) else (term, None)
-    options = {
-        option.name: getattr(inner, option.name)
-        for option in fields(inner)  # type: ignore[arg-type]
-        if option.name == "width" or getattr(inner, option.name) != option.default  # else sign_width would fill it
-    }
-    return TermSpec(inner.name, options, joints)
+    return problem, project.with_spec(select=False), selection.findings(), trials
 
 
 def _delay(problem: Problem, progress: Progress | None) -> tuple[Sequence[float], tuple[Finding, ...]]:

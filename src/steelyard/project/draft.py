@@ -43,18 +43,23 @@ def draft_project(
     """The project file for these logs; paths in it are relative to `path`."""
     described = read_robot(robot)
     guess = guess_channels([read_recording(log, topic=topic, episode=episode) for log in logs], described, HEADERS)
-    source = robot if robot in builtin_robots() else _relative(Path(robot), path)
-    if source != robot and source in builtin_robots():  # a file of that name, not the built-in robot
-        source = f"./{source}"
     lines = [
         *_top(guess, logs),
         "",
-        *_settings(source, described, guess),
+        *_settings(stated_robot(robot, path), described, guess),
         "",
         *_channels(guess, described),
         *_runs(logs, path, topic, episode),
     ]
     return Draft(path, "\n".join(lines) + "\n", guess, described)
+
+
+def stated_robot(robot: str, project: Path) -> str:
+    """A built-in name or a robot file as the project file states it."""
+    if robot in builtin_robots():
+        return robot
+    file = _relative(Path(robot), project)
+    return f"./{file}" if file in builtin_robots() else file  # a file of that name, not the built-in robot
 
 
 def write_draft(draft: Draft, force: bool = False) -> None:

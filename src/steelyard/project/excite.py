@@ -13,7 +13,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.design.constraints import MotionRules, check_rows, holds_always
-from steelyard.design.criteria import CRITERIA, ConditionNumber, Criterion, DeviationTargets, DOptimal, deviation_scale
+from steelyard.design.criteria import Criterion, DeviationTargets, deviation_scale
 from steelyard.design.design import Design, design_excitation
 from steelyard.design.families import BSplineFamily, Family, FourierFamily
 from steelyard.design.feasibility import check_posture, torque_caveats
@@ -191,26 +191,19 @@ def _plainly(x: float) -> str:
     return f"{x:.0f}" if x >= 1000.0 else f"{x:.3g}"
 
 
-def subject_of(robot: str | None, given: Path | None = None, terms: str | None = None) -> Subject:
-    """A robot by name or file, a project file for its terms and payloads, or the model behind a result."""
-    if given is not None:
-        return _of_result(robot, given, terms)
-    if robot is None:
-        raise ProjectError("Name a robot: a built-in name, a robot file or a project file; or a result with --given.")
-    if _is_project(robot):
-        if terms is not None:
-            raise ProjectError(f"The terms are those of the project '{robot}': leave out --terms.")
+def subject_of(robot: str, terms: Sequence[str] | None = None) -> Subject:
+    """A robot by name or file with these terms, by default its plain ones; or a project file, with its own terms and
+    payloads."""
+    if is_project(robot):
         project = read_project(robot)
-        model, source = project.model(), project.spec.robot
-        place = source if source in builtin_robots() else project.path.parent / source
-        return _designable(Subject(model, model.layout.nominal, place))
+        model = project.model()
+        return _designable(Subject(model, model.layout.nominal, project.robot_source))
     described = read_robot(robot)
-    names = plain_terms(described) if terms is None else [name.strip() for name in terms.split(",") if name.strip()]
-    model = Model(described, named_terms(names))
+    model = Model(described, named_terms(plain_terms(described) if terms is None else terms))
     return Subject(model, model.layout.nominal, robot)
 
 
-def _is_project(robot: str) -> bool:
+def is_project(robot: str) -> bool:
     """A TOML file with a channel map; anything that cannot be read is left to `read_robot` to name."""
     if robot in builtin_robots() or Path(robot).suffix.lower() != ".toml":
         return False
@@ -220,9 +213,8 @@ def _is_project(robot: str) -> bool:
         return False
 
 
-def _of_result(robot: str | None, given: Path, terms: str | None) -> Subject:
-    if terms is not None:
-        raise ProjectError("With --given the model is that of the result: leave out --terms.")
+def subject_of_result(given: Path, robot: str | None = None) -> Subject:
+    """The model behind a result, and what the result knows of it; `robot`, if it is named too, must be its robot."""
     opened = reopen(given, [])
     model, result = opened.model, opened.result
     if robot is not None and read_robot(robot).sha256 != model.robot.sha256:
@@ -230,12 +222,11 @@ def _of_result(robot: str | None, given: Path, terms: str | None) -> Subject:
             f"The result '{given}' is of '{opened.project.spec.robot}', not of '{robot}': leave the robot "
             "out, or name that one."
         )
-    source = opened.project.spec.robot
-    place = source if source in builtin_robots() else opened.project.path.parent / source
     # a set with holes gives no torques
     whole = result.standard is not None and bool(np.all(np.isfinite(result.standard)))
     theta = result.standard if whole else model.layout.nominal
     said = f"Torques are those of {'the identified standard set' if whole else 'the values of the robot file'}."
+    place = opened.project.robot_source
     return _designable(Subject(model, theta, place, result, _rows_hz(opened), () if theta is None else (said,)))
 
 
@@ -287,32 +278,11 @@ def family_of(name: str, harmonics: int) -> Family:
     return FourierFamily(harmonics) if name == FourierFamily.name else BSplineFamily(2 * harmonics + 2)
 
 
-def criterion_of(
-    name: str | None, parameters: Sequence[str], targets: Mapping[str, float], subject: Subject, allowed: Allowed
-) -> Criterion:
-    """The criterion asked for; without a name that which the other options mean.
-
-    `targets` without any aims at every parameter of a result, at the same share of its scale.
-    """
-    if name is None:
-        name = DeviationTargets.name if targets or (subject.result and not parameters) else DOptimal.name
-    if name not in CRITERIA:
-        raise DataError(choices("criterion", name, CRITERIA))
-    if parameters and name != DOptimal.name:
-        raise DataError(f"--parameters belongs to --criterion {DOptimal.name}; with '{name}' leave it out.")
-    if targets and name != DeviationTargets.name:
-        raise DataError(f"--target belongs to --criterion {DeviationTargets.name}; with '{name}' leave it out.")
-    if name == DOptimal.name:
-        return DOptimal(parameters)
-    if name == ConditionNumber.name:
-        return ConditionNumber()
-    if targets:
-        return DeviationTargets(relative=targets)
+def every_target(subject: Subject, allowed: Allowed) -> DeviationTargets | None:
+    """The same share of its scale for every parameter; None without a result to tell how large efforts are."""
     scale = scale_of(subject, allowed)
     if scale is None:
-        raise DataError(
-            "--criterion targets needs --target NAME=SHARE, e.g. --target link3.MX=0.05, or a result (--given)."
-        )
+        return None
     return DeviationTargets(absolute=dict(zip(subject.base.names, (AIM * scale).tolist(), strict=True)))
 
 
@@ -332,7 +302,7 @@ def allowed_of(subject: Subject, limits: Path | None) -> Allowed:
         if allowed.torque_stated:
             raise DataError(
                 f"'{limits}' limits torques, and the file of '{robot.name}' gives no inertias to compute them from: "
-                "take torque out of it, or give a result that has them (--given)."
+                "take torque out of it, or start from a result that has them."
             )
         # `Excitation.unbounded` says so
         return replace(allowed, limits=replace(allowed.limits, torque=np.array(np.inf)))

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from steelyard.errors import ProjectError, choices
-from steelyard.estimators import Estimator, named_estimator
+from steelyard.estimators import Estimator
 from steelyard.estimators.estimator import finds_gains
 from steelyard.estimators.simulated.base import SimulatingEstimator
-from steelyard.formats.logs import read_recording
-from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.formats.robots.toml_springs import with_springs
+from steelyard.formats.robots import builtin_robots
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_term, plain_terms, rich_terms
+from steelyard.project.opened import Opened
 from steelyard.project.spec import (
     AUTO,
     NONE,
@@ -44,7 +43,7 @@ from steelyard.regression.problem import Problem
 from steelyard.signals.channels import UNKNOWN, gains_needed
 from steelyard.signals.derivatives import DERIVATIVES, Derivatives
 from steelyard.signals.prepare import Preparation, prepare
-from steelyard.signals.recording import Progress
+from steelyard.signals.recording import Progress, Recording
 from steelyard.signals.samples import Samples
 from steelyard.signals.spectrum import Cutoffs, propose_cutoffs
 from steelyard.simulation.closed_loop import IDEAL
@@ -75,10 +74,14 @@ TERM_SETS = {"default": rich_terms, "plain": plain_terms}
 
 @dataclass(frozen=True)
 class Project:
-    """A project file with the folder its paths are relative to."""
+    """A project file: its spec, its path, which other paths in it are relative to, and its files once they are opened.
+
+    A project reads nothing until it is asked for what a file holds, and then once: see `Opened`.
+    """
 
     spec: ProjectSpec
     path: Path
+    opened: Opened = field(default_factory=Opened, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -89,24 +92,43 @@ class Project:
         """Where results go unless another folder is named: NAME-run beside NAME.toml."""
         return self.path.with_name(f"{self.path.stem}-run")
 
+    @property
+    def robot_file(self) -> Path | None:
+        """The file that describes the robot; None for a built-in one."""
+        return None if self.spec.robot in builtin_robots() else self.path.parent / self.spec.robot
+
+    @property
+    def robot_source(self) -> str | Path:
+        """What `read_robot` takes for the robot: the file, or the name of a built-in one."""
+        return self.robot_file or self.spec.robot
+
+    def with_spec(self, **changes: Any) -> Project:
+        """The same project with some keys of its spec changed; files that are open stay open."""
+        return replace(self, spec=msgspec.structs.replace(self.spec, **changes))
+
+    def with_prepare(self, **changes: Any) -> Project:
+        """The same project with some keys of [prepare] changed."""
+        return self.with_spec(prepare=msgspec.structs.replace(self.spec.prepare, **changes))
+
+    def with_estimator(self, name: str) -> Project:
+        """The same project with another estimator and its default options."""
+        return self.with_spec(estimator=name)
+
     def estimator(self) -> Estimator:
         """The estimator the file asks for, with its options; else `gains` for gains that are unknown, else `wls`."""
         unknown = self.spec.channels.effort.gain == UNKNOWN
-        asked = self.spec.estimator or ("gains" if unknown else "wls")
-        chosen = named_estimator(asked) if isinstance(asked, str) else named_estimator(asked.name, asked.options)
+        chosen = self.opened.estimator(self.spec.estimator or ("gains" if unknown else "wls"))
         if unknown and not finds_gains(chosen):
             raise ProjectError(f"'{self.path}': {gains_needed(chosen.name)}")
         return chosen
 
-    def with_estimator(self, name: str) -> Project:
-        """The same project with another estimator and its default options."""
-        return replace(self, spec=msgspec.structs.replace(self.spec, estimator=name))
-
     def robot(self) -> Robot:
         """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
-        source = self.spec.robot
-        read = read_robot(source if source in builtin_robots() else self.path.parent / source, self.spec.gravity)
-        return with_springs(read, self.spec.spring)
+        return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring)
+
+    def recording(self, run: RunSpec, progress: Progress | None = None) -> Recording:
+        """The log of a run."""
+        return self.opened.recording(self.path.parent / run.log, run, len(self.spec.run), progress)
 
     def model(self) -> Model:
         """The robot with the terms the file names: "default", "plain", or a list."""
@@ -117,7 +139,7 @@ class Project:
             asked = list(TERM_SETS[asked](robot))
         listed = [TermSpec(term) if isinstance(term, str) else term for term in asked]
         terms = [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed]
-        return Model(robot, terms, payloads=[one.payload() for one in self.spec.payload])
+        return self.opened.model(robot, terms, self.spec.payload)
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
         """What the papers' rule proposes for the runs to identify (P4 §III.A)."""
@@ -155,12 +177,8 @@ class Project:
         out = []
         for run in self.spec.run:
             if run.role == role:
-                recording = read_recording(
-                    self.path.parent / run.log, run.delimiter,
-                    topic=run.topic, episode=run.episode, salvage=run.salvage, progress=progress,
-                )  # fmt: skip
                 samples = prepare(
-                    recording, robot, channels, settings,
+                    self.recording(run, progress), robot, channels, settings,
                     rows=run.rows, seconds=run.seconds, load=run.load, role=role, progress=progress,
                 )  # fmt: skip
                 part = run.topic or ("" if run.episode is None else f"episode {run.episode}")

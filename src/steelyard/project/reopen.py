@@ -12,14 +12,12 @@ import msgspec
 
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
 from steelyard.findings import Finding
-from steelyard.formats.logs import read_recording
-from steelyard.formats.robots import builtin_robots
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
 from steelyard.project.project import Numbers, Project, ProjectSpec, RunSpec
-from steelyard.project.result_file import read_document, read_result, result_file
+from steelyard.project.result_file import read_document, result_file, result_of
 from steelyard.regression.problem import Problem
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
@@ -28,11 +26,21 @@ from steelyard.signals.samples import Samples
 
 @dataclass(frozen=True)
 class Reopened:
-    """A result with its project on other logs, and the model of both."""
+    """A result with its project on other logs, and the model of both.
 
+    `document` is what was read from the result.json `file`, once for all.
+    """
+
+    file: Path
+    document: Mapping[str, Any]
     result: Identification
     project: Project
     model: Model
+
+    @property
+    def as_fitted(self) -> Project:
+        """The project on the logs of the fit itself."""
+        return self.project.with_spec(run=msgspec.convert(self.document["project"]["run"], list[RunSpec]))
 
     def problem(self, progress: Progress | None = None) -> tuple[Problem, tuple[Samples, ...]]:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""
@@ -67,8 +75,10 @@ def reopen(
 
     `load` is what they all carry, one of the project's payloads.
     """
-    data, result = read_document(place), read_result(place)
-    project = _project(data, result_file(place), result, logs, rows, seconds, load)
+    file = result_file(place)
+    data = read_document(file)
+    result = result_of(data, file)
+    project = _project(data, file, result, logs, rows, seconds, load)
     model = project.model()
     if data.get("robot_sha256") not in (None, model.robot.sha256):
         raise SteelyardError(
@@ -76,7 +86,7 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(result, project, model)
+    return Reopened(file, data, result, project, model)
 
 
 def _project(
@@ -104,19 +114,15 @@ def _project(
             "there and identify again, or weigh it on this result with `steelyard payload`."
         )
     twice = len({log.name for log in logs}) < len(logs)
-    # a delimiter the project had to state is that of its logger, and so of these logs
-    stated = {run.delimiter for run in spec.run}
-    delimiter = stated.pop() if len(stated) == 1 else None
     runs = [
         RunSpec(
             str(log.resolve()), "validate", load,
-            name=str(log) if twice else log.name, rows=rows, seconds=seconds, delimiter=delimiter,
+            name=str(log) if twice else log.name, rows=rows, seconds=seconds, delimiter=spec.delimiter,
         )
         for log in logs
     ]  # fmt: skip
-    prepared = msgspec.structs.replace(spec.prepare, rest=_rest_speeds(data, spec, found))
-    folder = _project_folder(data, file, spec.robot)
-    return Project(msgspec.structs.replace(spec, run=runs, prepare=prepared), folder / "project.toml")
+    project = _placed(spec, file, data.get("project_folder"))
+    return project.with_spec(run=runs).with_prepare(rest=_rest_speeds(data, spec, found))
 
 
 def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identification) -> Numbers:
@@ -134,19 +140,18 @@ def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identificati
     return [float(x) for x in listed.group(1).split(",")]
 
 
-def _project_folder(data: Mapping[str, Any], file: Path, robot: str) -> Path:
-    """Where the project's paths start: as the result says, else beside the run folder, else the current folder."""
+def _placed(spec: ProjectSpec, file: Path, stated: str | None) -> Project:
+    """The project in the folder its paths start from: as the result says, else beside the run folder, else the current
+    folder."""
     beside = file.resolve().parent
-    places = [beside / data["project_folder"]] if data.get("project_folder") else []
-    places += [beside.parent, Path.cwd()]
-    if robot in builtin_robots():
-        return places[0]
-    for place in places:
-        if (place / robot).is_file():
-            return place
-    looked = "', '".join(str(place / robot) for place in places)
+    places = [*([beside / stated] if stated else []), beside.parent, Path.cwd()]
+    candidates = [Project(spec, place / "project.toml") for place in places]
+    for project in candidates:
+        if project.robot_file is None or project.robot_file.is_file():
+            return project
+    looked = "', '".join(str(project.robot_file) for project in candidates)
     raise ProjectError(
-        f"The robot file '{robot}' of this result was not found: looked for '{looked}'. "
+        f"The robot file '{spec.robot}' of this result was not found: looked for '{looked}'. "
         "Run the command in the folder of its project file."
     )
 
@@ -155,7 +160,7 @@ def _check_columns(project: Project, robot: Robot) -> None:
     """Every column the channel map needs is in every log, or an error names all that are missing."""
     needed = resolve(project.spec.channels.channel_map(), robot).columns
     for run in project.spec.run:
-        recording = read_recording(run.log, run.delimiter)
+        recording = project.recording(run)
         missing = [name for name in needed if name not in recording.columns]
         if missing:
             shown = ", ".join(recording.columns[:20]) + (", …" if len(recording.columns) > 20 else "")

@@ -1,13 +1,10 @@
-"""result.json: an identification as a document, written whole or not at all, and read back."""
+"""result.json: an identification as a document, and the document read back."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import OutputError, SteelyardError
+from steelyard.errors import SteelyardError
 from steelyard.estimators.estimator import Certificate, Hanging
 from steelyard.findings import Finding
 from steelyard.identification.legs import LegComparison
@@ -23,13 +20,11 @@ from steelyard.identification.result import DriveGains, Identification, RunRecor
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.parameters import Column, Layout
 from steelyard.project.documents import plain
+from steelyard.project.output_folder import RESULT
 from steelyard.regression.scores import Score
 from steelyard.signals.channels import Drives
 
 SCHEMA = "steelyard.result/2"
-RESULT = "result.json"
-REPORT = "report.html"
-RUN_FILES = (RESULT, REPORT)
 
 
 def document(result: Identification, project: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -120,12 +115,9 @@ def _standard(result: Identification) -> dict[str, Any] | None:
     return {"rule": result.standard_rule, "values": values}
 
 
-def identification(data: Mapping[str, Any]) -> Identification:
-    """The identification held in a result document."""
-    if data.get("schema") != SCHEMA:
-        raise SteelyardError(
-            f"This is not a result this version can read: schema {data.get('schema')!r}, expected '{SCHEMA}'."
-        )
+def identification(data: Mapping[str, Any], name: str = "This document") -> Identification:
+    """The identification held in a result document, which messages call by `name`."""
+    _check_schema(data, name)
     layout = Layout(tuple(Column(**column) for column in data["layout"]))
     kept = tuple(layout.index(name) for name in data["regroupings"])
     mapping = np.zeros((len(kept), len(layout)))
@@ -168,6 +160,29 @@ def identification(data: Mapping[str, Any]) -> Identification:
     )
 
 
+def _check_schema(data: Mapping[str, Any], name: str) -> None:
+    """Results of this schema are read, those without its latest keys too; any other is refused with what to do."""
+    given = data.get("schema")
+    if given == SCHEMA:
+        return
+    kind, _, version = SCHEMA.partition("/")
+    found = re.fullmatch(rf"{re.escape(kind)}/(\d+)", given) if isinstance(given, str) else None
+    if found is None:
+        raise SteelyardError(
+            f"{name} is no result of `steelyard identify`: its schema is {given!r}, not '{SCHEMA}'. Name a run folder, "
+            f"or the {RESULT} in it."
+        )
+    if int(found.group(1)) < int(version):
+        raise SteelyardError(
+            f"{name} was written by an older version of Steelyard (schema '{given}', this version reads '{SCHEMA}'), "
+            "without numbers that are needed now. Run `steelyard identify` again on its project file."
+        )
+    raise SteelyardError(
+        f"{name} was written by a newer version of Steelyard (schema '{given}', this version reads '{SCHEMA}'). "
+        "Upgrade Steelyard, or run `steelyard identify` again with this version."
+    )
+
+
 def _certificate(data: Mapping[str, Any] | None) -> Certificate | None:
     return None if data is None else Certificate(**{**data, "boundary": tuple(data["boundary"])})
 
@@ -195,10 +210,13 @@ def _gains_of(data: Mapping[str, Any] | None) -> DriveGains | None:
 
 def read_result(path: str | Path) -> Identification:
     """An identification from a run folder or its result.json."""
-    file = result_file(path)
-    data = read_document(file)
+    return result_of(read_document(path), result_file(path))
+
+
+def result_of(data: Mapping[str, Any], file: Path) -> Identification:
+    """The identification held in the document that was read from `file`, checked."""
     try:
-        found = identification(data)
+        found = identification(data, f"'{file}'")
         shape = (len(found.base), len(found.base))
         names = tuple(parameter["name"] for parameter in data["parameters"])
         if names != found.base.names or found.covariance.shape != shape or found.covariance_classical.shape != shape:
@@ -228,98 +246,6 @@ def read_document(path: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise SteelyardError(f"'{file}' is not a complete Steelyard result: no object. Run identify again.")
     return data
-
-
-def check_folder(folder: Path, own: Collection[str] = RUN_FILES) -> None:
-    """Refuse to replace anything but a folder that holds only what Steelyard itself wrote there."""
-    try:
-        if folder.exists() and not folder.is_dir():  # a device too: /dev/null is no folder to replace
-            raise OutputError(f"'{folder}' is no folder; name one with --out.")
-        foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in own) if folder.is_dir() else []
-    except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot use '{folder}' for results: {error}. Name another folder with --out.") from None
-    if foreign:
-        raise OutputError(
-            f"'{folder}' holds other files ({', '.join(foreign[:3])}{', …' if len(foreign) > 3 else ''}), which would "
-            "be lost; name another folder with --out."
-        )
-
-
-@contextmanager
-def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Path]:
-    """A fresh folder to fill, moved to `folder` in one step at the end: everything appears there, or nothing does."""
-    place = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
-    check_folder(place, own)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        # beside the place itself, so that relative paths written inside hold before and after the move
-        fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:60]}-", dir=place.parent))
-    except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot write beside '{folder}': {error}. Name another place with --out.") from None
-    old = fresh.with_name(f"{fresh.name}-old")
-    try:
-        fresh.chmod(0o755)
-        yield fresh
-        check_folder(place, own)
-        if place.exists():
-            os.rename(place, old)
-        os.rename(fresh, place)
-    except OSError as error:
-        raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
-    finally:
-        if old.exists() and not place.exists():  # stopped between the two moves: the earlier run goes back
-            os.rename(old, place)
-        for leftover in (fresh, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write all files or none."""
-    with whole_folder(folder) as fresh:
-        for name, content in files.items():
-            (fresh / name).write_text(content, "utf-8")
-
-
-def check_file(path: Path) -> None:
-    """Refuse a place where no file can be written, before the work begins."""
-    try:
-        if path.is_dir() or (path.exists() and not path.is_file()):
-            raise OutputError(f"'{path}' is no file; name one with a suffix.")
-        if not path.parent.is_dir():
-            raise OutputError(
-                f"There is no folder '{path.parent}' to write '{path.name}' to: make it, or name another."
-            )
-        # links that lead nowhere, folders that take no files
-        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
-            pass
-    except OSError as error:
-        raise OutputError(f"Cannot write '{path}': {error.strerror}. Name another place.") from None
-    except ValueError as error:
-        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
-
-
-def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write every file beside its place, then move all of them there: none appears if one cannot be written.
-
-    What was there is replaced.
-    """
-    fresh: dict[Path, Path] = {}
-    path = Path()
-    try:
-        for path, content in files.items():
-            check_file(path)
-            place = Path(os.path.realpath(path))
-            with tempfile.NamedTemporaryFile(prefix=".", dir=place.parent, delete=False) as stream:
-                fresh[Path(stream.name)] = place
-                stream.write(content)
-        for written, place in fresh.items():
-            written.chmod(0o644)
-            os.replace(written, place)
-    except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
-    finally:
-        for written in fresh:
-            written.unlink(missing_ok=True)
 
 
 def _array(values: list[Any]) -> Array:

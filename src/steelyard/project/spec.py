@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints
 
@@ -17,6 +18,7 @@ from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
+from steelyard.model.terms import OnJoints, Term
 from steelyard.regression.problem import REST_SHARE
 from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
 from steelyard.simulation.closed_loop import Loop
@@ -207,6 +209,17 @@ class TermSpec(msgspec.Struct, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
     joints: list[str] | None = None
 
+    @staticmethod
+    def of(term: Term) -> TermSpec:
+        """A term as a project file states it."""
+        inner, joints = (term.term, list(term.joints)) if isinstance(term, OnJoints) else (term, None)
+        options = {
+            option.name: getattr(inner, option.name)
+            for option in fields(inner)  # type: ignore[arg-type]
+            if option.name == "width" or getattr(inner, option.name) != option.default  # else sign_width would fill it
+        }
+        return TermSpec(inner.name, options, joints)
+
 
 class EstimatorSpec(msgspec.Struct, forbid_unknown_fields=True):
     """[estimator]: its name and its options by name; `estimator = "wls"` is the short form."""
@@ -233,6 +246,12 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     experiment: ExperimentSpec | None = None
     controller: ControllerSpec | None = None
     loop: LoopSpec | None = None
+
+    @property
+    def delimiter(self) -> str | None:
+        """The delimiter of any other log of the same logger: the one that all runs state, else to be found out."""
+        stated = {run.delimiter for run in self.run}
+        return stated.pop() if len(stated) == 1 else None
 
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:

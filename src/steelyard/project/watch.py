@@ -21,10 +21,11 @@ from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.online.history import Course
 from steelyard.online.online import Change, ChangeDetection, Online, Phase
-from steelyard.project.automatic import settled
+from steelyard.project.automatic import resolve_auto
 from steelyard.project.documents import text
+from steelyard.project.output_folder import REPORT, RESULT, write_folder
 from steelyard.project.project import AUTO, NONE, Project, RunSpec
-from steelyard.project.result_file import REPORT, RESULT, document, whole_folder
+from steelyard.project.run import run_document
 from steelyard.project.spec import per_joint
 from steelyard.regression.decimation import Decimator
 from steelyard.regression.forgetting import Rule
@@ -101,24 +102,24 @@ def plan(project: Project, log: Path | None = None, finished: bool = False, prog
     run, log = _run(project, log)
     others = [one for one in spec.run if one.role == "identify" and not _same(project.path.parent / one.log, log)]
     known = others or ([run] if finished else [])
-    changed = msgspec.structs.replace(spec, estimator="rls", run=known or [run])
-    asked = replace(project, spec=changed)
+    asked = project.with_spec(estimator="rls", run=known or [run])
     model, rate, findings = asked.model(), spec.prepare.rate_hz, ()
     fraction = isinstance(spec.prepare.rest, int | float)
     open_ends = (*_open_ends(spec.prepare), *(["select"] if spec.select else []), *(["rest"] if fraction else []))
     if known and (open_ends or not model.knows_load):
-        made = settled(asked, progress)
-        problem = with_load(made.project.problem(made.project.model(), made.runs), progress)
+        made = resolve_auto(asked, progress)
+        problem = with_load(made.problem, progress)
         asked, model, findings = made.project, problem.model, made.findings
         # a joint that never moved in those runs has no top speed to take a fraction of
         rest = tuple(x if x > 0.0 else REST_SPEED for x in problem.rest_speeds.tolist())
         rate = rate or (None if others else made.runs[0].rate)
     else:
-        asked, findings = _unsettled(asked, open_ends)
+        asked, findings = _without_logs(asked, open_ends)
         speeds = REST_SPEED if spec.prepare.rest is None else spec.prepare.rest
         rest = tuple(per_joint("prepare.rest", speeds, model.robot))
-    asked = replace(asked, spec=msgspec.structs.replace(asked.spec, run=[run]))
-    return Plan(asked, log, model, rest, rate, stated if isinstance(stated, RLS) else RLS(), findings)
+    return Plan(
+        asked.with_spec(run=[run]), log, model, rest, rate, stated if isinstance(stated, RLS) else RLS(), findings
+    )
 
 
 def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
@@ -135,13 +136,11 @@ def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
     for one in project.spec.run:
         if _same(folder / one.log, log):
             return msgspec.structs.replace(one, role="identify", rows=None, seconds=None), log
-    # a delimiter the project had to state is that of its logger, and so of this log
-    stated = {one.delimiter for one in project.spec.run}
     try:
         path = os.path.relpath(log.resolve(), folder.resolve())
     except ValueError:  # another drive
         path = str(log.resolve())
-    return RunSpec(path, delimiter=stated.pop() if len(stated) == 1 else None), log
+    return RunSpec(path, delimiter=project.spec.delimiter), log
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -153,8 +152,8 @@ def _open_ends(prepare: Any) -> tuple[str, ...]:
     return tuple(key for key in keys if getattr(prepare, key) == AUTO)
 
 
-def _unsettled(project: Project, open_ends: tuple[str, ...]) -> tuple[Project, tuple[Finding, ...]]:
-    """The project without any finished run to settle it: what needs none is decided, the rest refused."""
+def _without_logs(project: Project, open_ends: tuple[str, ...]) -> tuple[Project, tuple[Finding, ...]]:
+    """The project without any finished run to choose settings by: what needs none is decided, the rest refused."""
     needed = [key for key in open_ends if key not in ("derivatives", "delay")]
     if needed:
         raise ProjectError(
@@ -171,8 +170,7 @@ def _unsettled(project: Project, open_ends: tuple[str, ...]) -> tuple[Project, t
         changes["delay"] = NONE
         said = "delays were not looked for: a running log does not tell them beforehand"
         findings.append(Finding("delays", "info", said, fix="set delay to override"))
-    prepare = msgspec.structs.replace(project.spec.prepare, **changes)
-    return replace(project, spec=msgspec.structs.replace(project.spec, prepare=prepare)), tuple(findings)
+    return project.with_prepare(**changes), tuple(findings)
 
 
 @dataclass(frozen=True)
@@ -259,22 +257,14 @@ class Follower:
     def write(self, folder: Path) -> dict[str, Any]:
         """Write result.json, report.html and convergence.html, all or none; the result's document."""
         result, project = self.result(), self._used_project()
-        used = {"name": result.estimator, "options": result.estimator_options}
-        data = document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
-            "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
-            "rest_speeds": list(self.plan.rest),
-            "robot_sha256": self.plan.model.robot.sha256,
-            "selection": None,
-        }
+        data = run_document(result, project, folder, self.plan.rest)
         change = None if self.last is None else self.last.change
         files = {
             RESULT: text(data),
             REPORT: render(result, (), project.name),
             CONVERGENCE: render_course(result, self.course.curves(result), project.name, change),
         }
-        with whole_folder(folder, FOLLOWED_FILES) as fresh:
-            for name, content in files.items():
-                (fresh / name).write_text(content, "utf-8")
+        write_folder(folder, files, FOLLOWED_FILES)
         return data
 
     def _used_project(self) -> Project:
@@ -284,7 +274,7 @@ class Follower:
             return project
         (run,) = project.spec.run
         run = msgspec.structs.replace(run, seconds=(self.online.start, self.online.change.t))
-        return replace(project, spec=msgspec.structs.replace(project.spec, run=[run]))
+        return project.with_spec(run=[run])
 
     def _take(self, chunk: Chunk, ended: bool = False) -> Iterator[Refresh]:
         time = self.plan.columns[0]

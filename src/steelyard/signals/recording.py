@@ -19,7 +19,7 @@ Chunk = dict[str, Array]
 # What is being done, how much of it is done, and how much there is: for a progress bar.
 Progress = Callable[[str, int, int], None]
 CHUNK_ROWS = 65536
-# Logs up to 8 MB of numbers are read once.
+# Logs up to 8 MB of numbers are read once, unless another share of memory is given to them.
 SMALL_CELLS = 1_000_000
 
 
@@ -41,7 +41,8 @@ class Recording:
 
     `name` stands in messages, `source` is a path or "memory", `rows` is None where counting them would cost a pass;
     `rows_estimate` then says about how many there are. `notes` are sentences about what the reader found or left out
-    (a log that was cut off), `others` names what the source holds besides channels.
+    (a log that was cut off), `others` names what the source holds besides channels. A pass over no more than
+    `kept_cells` numbers is kept in memory for the next one.
     Units, clock, NaN policy and joint order are not known here: `prepare` gives the channels a meaning.
     """
 
@@ -53,6 +54,7 @@ class Recording:
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     rows_estimate: int | None = None
+    kept_cells: int = field(default=SMALL_CELLS, repr=False, compare=False)
     _small: dict[tuple[str, ...], list[Chunk]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -91,7 +93,7 @@ class Recording:
         for block in self.opener.blocks(columns):
             cells += len(columns) * block[columns[0]].size
             if seen is not None:
-                seen = [*seen, block] if cells <= SMALL_CELLS else None
+                seen = [*seen, block] if cells <= self.kept_cells else None
             yield block
         if seen is not None:
             self._small[columns] = seen

@@ -36,8 +36,9 @@ def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Ro
         content = files("steelyard.formats.robots").joinpath("library", f"{name}.toml").read_bytes()
         robot = _told(read_table(content, f"{name}.toml"), f"built-in robot '{name}'", content)
     else:
+        content = _bytes_of(Path(source))
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused by name, not warned of
-            robot = _told(_read_file(Path(source)), name, _bytes_of(Path(source)))
+            robot = _told(_parsed(Path(source), content), name, content)
     return robot if gravity is None else robot.with_gravity(gravity)
 
 
@@ -46,8 +47,7 @@ def _told(robot: Robot, source: str, content: bytes) -> Robot:
     return replace(robot, source=source, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _read_file(path: Path) -> Robot:
-    content = _bytes_of(path)
+def _parsed(path: Path, content: bytes) -> Robot:
     suffix = path.suffix.lower()
     if suffix == ".toml":
         return read_table(content, str(path))

@@ -12,11 +12,9 @@ from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, SteelyardError
 from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
-from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.first_fit import to_scale
 from steelyard.identification.loop_findings import posture_findings
-from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.project.checks.channel_map import order, sides, signs, units
 from steelyard.project.checks.channel_map.edits import conjugated
@@ -31,7 +29,7 @@ from steelyard.project.checks.springs import spring_findings
 from steelyard.project.checks.tracks import Track, band_of, read_track, traces_of
 from steelyard.project.checks.velocities import Slopes, conflicts, slopes_of
 from steelyard.project.checks.wrong_robot import check_terms, likeness, robot_finding
-from steelyard.project.project import Project
+from steelyard.project.project import Project, TermSpec
 from steelyard.regression.observe import Progress
 from steelyard.signals.channels import UNKNOWN, resolve
 
@@ -134,7 +132,7 @@ def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, lis
     channels = msgspec.structs.replace(spec.channels, effort=effort)
     told = f"gains are to be identified: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
     found = Finding("gains-unknown", "info", told, "all joints")
-    return replace(project, spec=msgspec.structs.replace(spec, channels=channels)), [found]
+    return project.with_spec(channels=channels), [found]
 
 
 def _untried(project: Project) -> list[Finding]:
@@ -155,9 +153,7 @@ def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
     for run in spec.run:
         if run.load != spec.run[0].load:
             continue
-        recording = read_recording(
-            project.path.parent / run.log, run.delimiter, topic=run.topic, episode=run.episode, salvage=run.salvage
-        )
+        recording = project.recording(run)
         missing = [name for name in channels.columns if name not in recording.columns]
         if missing:
             raise DataError(
@@ -183,7 +179,8 @@ def _trial(
     if not traces:
         return None
     spoilt = frozenset(fault.joint for fault in faults if fault.joint is not None)
-    return Trial(Model(robot, check_terms(robot)), tracks[0].channels, traces, band, spoilt)
+    tried = project.with_spec(terms=[TermSpec.of(term) for term in check_terms(robot)], payload=[])
+    return Trial(tried.model(), tracks[0].channels, traces, band, spoilt)
 
 
 def _tried(

@@ -11,7 +11,6 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.findings import Finding
 from steelyard.identification.delays import Delays, estimate_delays
-from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.project.checks.channel_map.trial import REST, Trial
 from steelyard.regression.problem import Problem
@@ -73,7 +72,7 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
 
 
 def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
-    model = Model(trial.model.robot, (*trial.model.terms, *named_terms(extra)))
+    model = replace(trial.model, terms=(*trial.model.terms, *named_terms(extra))) if extra else trial.model
     runs = [trace.samples(model.robot.axis_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
     return Problem(model, runs, trial.band, None, REST)
 

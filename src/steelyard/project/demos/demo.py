@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from scipy.signal import lfilter
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError, OutputError, SimulationError
 from steelyard.estimators import DIDIM, IV, WLS
-from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.robots import read_robot
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import base_parameters
@@ -25,8 +24,9 @@ from steelyard.model.terms import DEFAULT_TERMS, Springs, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.project.demos.orthoglide import ROBOT as ORTHOGLIDE
 from steelyard.project.demos.orthoglide import Controlled, controlled
+from steelyard.project.draft import stated_robot
+from steelyard.project.output_folder import whole_folder
 from steelyard.project.project import read_project
-from steelyard.project.result_file import whole_folder
 from steelyard.project.run import RunResult, run
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
@@ -209,7 +209,7 @@ def _project(robot_name: str, folder: Path, robot: Robot, terms: tuple[str, ...]
         kinds = [linear if joint.is_prismatic else rotary for joint in robot.axes]
         return f'"{rotary}"' if linear not in kinds else "[" + ", ".join(f'"{kind}"' for kind in kinds) + "]"
 
-    source = robot_name if robot_name in builtin_robots() else os.path.relpath(robot_name, folder)
+    source = stated_robot(robot_name, folder / PROJECT)
     chosen = ", ".join(f'"{name}"' for name in terms)
     return f"""\
 # Written by `steelyard demo`: simulated logs. Point robot, channels and runs at your own files.

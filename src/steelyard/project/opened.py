@@ -1,0 +1,84 @@
+"""Opened: the files of a project, each read once and shared by everything that needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from steelyard.estimators import Estimator, named_estimator
+from steelyard.formats.logs import read_recording
+from steelyard.formats.robots import read_robot
+from steelyard.formats.robots.toml_springs import SpringTable, with_springs
+from steelyard.model.model import Model
+from steelyard.model.robot import Robot
+from steelyard.model.terms import Term
+from steelyard.project.spec import EstimatorSpec, PayloadSpec, RunSpec, TermSpec
+from steelyard.signals.recording import SMALL_CELLS, Progress, Recording
+
+# Numbers that the logs of a project may keep in memory after their first pass: 128 MB of them, shared alike. A log that
+# is larger than its share is read again for every pass.
+KEPT_CELLS = 16_000_000
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What the files of a project hold, read when it is first asked for and then kept: robots, recordings, and the
+    models and estimators built from a spec.
+
+    A project and all that are made from it (`Project.with_spec`) share one, so that a robot file is parsed once and a
+    log opened once, however often settings change on the way from "auto" to numbers. Everything kept is frozen. A file
+    that changes later is not seen: read the project again for that.
+    """
+
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def _once(self, key: Sequence[Any], make: Callable[[], _T]) -> _T:
+        """What `make` gives, made once for every key. Specs can change and have no hash: they are told apart by their
+        text, which holds all their fields."""
+        told = repr(key)
+        if told not in self._kept:
+            self._kept[told] = make()
+        return self._kept[told]
+
+    def robot(self, source: str | Path, gravity: Sequence[float] | None, springs: Sequence[SpringTable]) -> Robot:
+        """The robot of a built-in name or a file, under another gravity [m/s²] if one is given, with more springs."""
+
+        def as_described() -> Robot:
+            return read_robot(source)
+
+        def as_mounted() -> Robot:
+            described = self._once(("robot file", *_place(source)), as_described)
+            return with_springs(described if gravity is None else described.with_gravity(gravity), springs)
+
+        return self._once(("robot", *_place(source), gravity, springs), as_mounted)
+
+    def recording(self, log: Path, run: RunSpec, count: int, progress: Progress | None = None) -> Recording:
+        """The recording in the log of a run, one of `count` that share the memory."""
+
+        def read() -> Recording:
+            found = read_recording(
+                log, run.delimiter, topic=run.topic, episode=run.episode, salvage=run.salvage, progress=progress
+            )
+            return replace(found, kept_cells=max(SMALL_CELLS, KEPT_CELLS // max(1, count)))
+
+        return self._once(("log", str(log), run.delimiter, run.topic, run.episode, run.salvage), read)
+
+    def model(self, robot: Robot, terms: Sequence[Term], payloads: Sequence[PayloadSpec]) -> Model:
+        """The model of a robot given by `robot`, with these terms and payloads."""
+        # robots that are kept here have an identity as long as this lives
+        key = ("model", id(robot), [TermSpec.of(term) for term in terms], payloads)
+        return self._once(key, lambda: Model(robot, terms, payloads=[one.payload() for one in payloads]))
+
+    def estimator(self, asked: str | EstimatorSpec) -> Estimator:
+        """The estimator of a name, or with options."""
+        spec = EstimatorSpec(asked) if isinstance(asked, str) else asked
+        return self._once(("estimator", spec), lambda: named_estimator(spec.name, spec.options))
+
+
+def _place(source: str | Path) -> tuple[str, bool]:
+    """A built-in robot `tx40` and a file of that name are two sources."""
+    return str(source), isinstance(source, Path)
