@@ -39,10 +39,12 @@ def identify(
     information: Information | None = None,
     held_out: Problem | None = None,
     progress: Progress | None = None,
+    base: BaseParameters | None = None,
 ) -> Identification:
     """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings.
 
-    `held_out` holds other runs of the same model, which are only scored.
+    `held_out` holds other runs of the same model, which are only scored. `base` of the problem's model is made here
+    unless it is given.
     """
     estimator = estimator or WLS()
     if problem.drives is not None and problem.drives.gain is None and not finds_gains(estimator):
@@ -54,7 +56,7 @@ def identify(
     if information is None:
         problem = with_load_to_scale(problem, estimator, progress)
         information = observe(problem, progress=progress)
-    base = base_parameters(problem.model)
+    base = base_parameters(problem.model) if base is None else base
     if isinstance(estimator, SimulatingEstimator):
         estimate = estimator.estimate_by_simulation(problem, base, information, progress)
     else:
