@@ -18,6 +18,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.payload import Payload
 from steelyard.online.change_detection import Alarm, Reference
 from steelyard.regression.information import Information, triangular
+from steelyard.regression.statistics import jackknife_covariance
 
 Kind = Literal["payload", "friction", "unknown"]
 # Twice the log of the odds, correlation taken off, at which one cause is called rather than the other: 1 in 20,000.
@@ -199,7 +200,7 @@ def _spread(
         clusters = len(parts)
         others = (np.concatenate([*(p for k, p in enumerate(parts) if k != g), given]) for g in range(clusters))
         change = np.array([(_solved(rows) - x)[:10] for rows in others])
-        log = (clusters - 1) / clusters * change.T @ change
+        log = jackknife_covariance(change)
     # y − B χ̂: an error of χ̂ is one of the right-hand side
     slope = -own @ np.concatenate(parts)[:, 10:-1]
     # without blocks to leave out the robot's covariance takes its rows for independent
