@@ -33,7 +33,8 @@ from steelyard.model.robot import Limits, Robot
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.online.causal_filter import Chunk
-from steelyard.online.online import Change, ChangeDetection, Online
+from steelyard.online.change_cause import Change
+from steelyard.online.online import ChangeDetection, Online
 from steelyard.project.project import Project
 from steelyard.signals.channels import resolve
 

@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2, false_discovery_control
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.least_squares import CLUSTERS
 from steelyard.estimators.simulated.base import driven_again, weights_of
-from steelyard.estimators.simulated.exogeneity import Difference, Exogeneity, durbin_wu_hausman, holm
+from steelyard.estimators.simulated.exogeneity import Difference, Exogeneity, durbin_wu_hausman
 from steelyard.estimators.wls import WLS
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.parameters import Column, Layout
@@ -108,14 +108,6 @@ def test_values_and_deviations_are_those_of_plain_matrices() -> None:
     difference = least - instrumental
     statistic = difference @ np.linalg.solve(spread, difference) / (rest @ rest / (len(y) - 6))
     assert found.p_value_textbook == pytest.approx(chi2.sf(statistic, 6), rel=1e-6, abs=1e-12)
-
-
-def test_holm_steps_down_and_never_falls() -> None:
-    np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=30)
-    assert np.all(holm(p) >= false_discovery_control(p))
-    assert holm(p).max() <= 1.0
 
 
 def test_only_used_parameters_take_part() -> None:

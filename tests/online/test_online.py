@@ -148,7 +148,7 @@ def test_a_jittered_clock_is_resampled_as_offline() -> None:
 
 def test_four_periods_of_lookahead_give_nearly_the_same_rows() -> None:
     model, whole = short_log()
-    problem = Problem(model, [Online(model, Preparation(20.0, RATE))._run(())], rest=SPEEDS, **FILTERS)
+    problem = Problem(model, Online(model, Preparation(20.0, RATE)).problem.runs, rest=SPEEDS, **FILTERS)
     found = []
     for periods in (4.0, HALO_PERIODS):
         causal = CausalRows(problem, Lookahead(Preparation(20.0, RATE), RATE, periods))
@@ -166,7 +166,7 @@ def test_four_periods_of_lookahead_give_nearly_the_same_rows() -> None:
 @given(st.lists(st.integers(1, 799), max_size=12))
 def test_how_a_log_is_cut_leaves_no_trace(places: list[int]) -> None:
     model, whole = short_log()
-    problem = Problem(model, [Online(model, Preparation(20.0, RATE))._run(())], rest=SPEEDS, **FILTERS)
+    problem = Problem(model, Online(model, Preparation(20.0, RATE)).problem.runs, rest=SPEEDS, **FILTERS)
     lookahead = Lookahead(Preparation(20.0, RATE), RATE)
 
     def rows(bounds: list[int]) -> list[Array]:
@@ -243,6 +243,19 @@ def test_an_identification_comes_as_soon_as_there_are_rows_and_then_every_refres
     assert any("s later" in line for line in result.runs[0].history)
     truth = result.base.map @ truth_of(model)
     assert np.mean(np.abs(result.value - truth) < 3.0 * result.std) > 0.8
+
+
+def test_base_parameters_are_made_once_per_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, whole = log(6000)
+    stream = Online(model, Preparation(20.0, RATE), rest=SPEEDS, **FILTERS, watch=None)
+
+    def made_again(*_: object) -> None:
+        raise AssertionError("base parameters made anew")
+
+    monkeypatch.setattr("steelyard.model.base_parameters._computed", made_again)
+    results = [stream.update(chunk) for chunk in chunks(whole, 200)]
+    assert len({id(result) for result in results}) > 10
+    assert stream.estimate().base is stream.base
 
 
 def test_a_robot_with_loops_is_identified_in_a_stream() -> None:

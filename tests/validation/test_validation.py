@@ -38,7 +38,7 @@ from steelyard.signals.channels import Drives
 from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Piece, Samples, Stretch
 from steelyard.validation import EffortScore, compare, cross_validate, validate, whiteness
-from steelyard.validation.comparison import compared_rows, holm
+from steelyard.validation.comparison import compared_rows
 from steelyard.validation.cross_validation import restricted
 from steelyard.validation.residuals import WHITENESS_ROWS
 from testbed.command import Run
@@ -576,11 +576,6 @@ def test_the_numbers_of_a_comparison() -> None:
     p = 2 * student.sf(np.abs(t), found.freedom)
     np.testing.assert_allclose([c.p for c in found.changes], p)
     assert all(c.p <= c.p_holm <= 1.0 for c in found.changes)
-
-
-def test_holm() -> None:
-    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
-    assert len(holm(np.zeros(0))) == 0
 
 
 def test_nothing_has_changed_against_itself() -> None:

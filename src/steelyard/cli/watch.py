@@ -26,8 +26,8 @@ from steelyard.cli.identify import show_result
 from steelyard.errors import ProjectError, SteelyardError, choices
 
 if TYPE_CHECKING:
+    from steelyard.online.change_cause import Change
     from steelyard.online.history import Course
-    from steelyard.online.online import Change
     from steelyard.project.watch import Follower, Refresh
     from steelyard.regression.forgetting import Rule
 

@@ -14,6 +14,7 @@ from steelyard.estimators.estimator import Estimate
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.statistics import jackknife_covariance
 
 # A column closer than this (sine of the angle) to the span of the others was not excited by the motion.
 DATA_TOLERANCE = 1e-6
@@ -133,8 +134,7 @@ def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[
             changes.append(np.linalg.lstsq(w, y - w @ theta, rcond=DATA_TOLERANCE)[0])
         else:
             changes.append(solve_triangular(w, y) - theta)
-    change = np.array(changes)
-    covariance = (count - 1) / count * change.T @ change
+    covariance = jackknife_covariance(np.array(changes))
     covariance[hanging, :] = np.nan
     covariance[:, hanging] = np.nan
     return covariance, hanging

@@ -19,6 +19,7 @@ from steelyard.model.base_parameters import BaseParameters, base_parameters, ind
 from steelyard.regression.information import BlockKey, Information, Triangle
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import jackknife_deviation
 
 # Copies of the effort per period of the parallel filter, and how many periods they reach to either side.
 _COPIES, _PERIODS = 8, 1.0
@@ -143,7 +144,7 @@ def estimate_delays(
     left = [[time for time in information.times if time not in set(group)] for group in groups]
     each = np.array([fit.refined(times, found, own, steps=3) for times in left])
     together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
-    std = _jackknife(each, found)
+    std = jackknife_deviation(each - found)
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -151,7 +152,7 @@ def estimate_delays(
         found,
         std,
         float(common[0]),
-        float(_jackknife(together, common)[0]),
+        float(jackknife_deviation(together - common)[0]),
         float(fisher.sf(size / others, others, len(groups) - 1)),
         len(groups),
         fit.copies.furthest,
@@ -197,11 +198,6 @@ class _Copies:
     @property
     def spacing(self) -> float:
         return float(self.spline.x[1] - self.spline.x[0])
-
-
-def _jackknife(left_out: Array, whole: Array) -> Array:
-    groups = len(left_out)
-    return np.sqrt((groups - 1) / groups * np.sum((left_out - whole) ** 2, axis=0))
 
 
 @dataclass(frozen=True)

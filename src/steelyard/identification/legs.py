@@ -12,6 +12,7 @@ from steelyard._arrays import Array
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.robot import Robot
+from steelyard.regression.statistics import holm
 
 # Legs are called different where chance alone would do so in one experiment of a hundred, all parameters together.
 LEVEL = 0.01
@@ -87,7 +88,7 @@ def compare_legs(
         ratio = float(d @ x @ np.linalg.solve(spread, d @ x)) / len(d)
         raw.append(float(fisher.sf(ratio, len(d), max(clusters - 1, 1) if clusters else np.inf)))
         found.append(index)
-    adjusted = _holm(raw)
+    adjusted = holm(raw).tolist()
     return tuple(
         LegComparison(
             tuple(base.names[k] for k in index),
@@ -98,15 +99,6 @@ def compare_legs(
         )
         for index, p in zip(found, adjusted, strict=True)
     )
-
-
-def _holm(p: list[float]) -> list[float]:
-    """Probabilities multiplied so that the chance of any false alarm among them stays what each one says."""
-    out, largest = [0.0] * len(p), 0.0
-    for rank, k in enumerate(np.argsort(p)):
-        largest = max(largest, min(1.0, (len(p) - rank) * p[k]))
-        out[k] = largest
-    return out
 
 
 def leg_findings(comparisons: tuple[LegComparison, ...]) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import positive_autocorrelation
 from steelyard.signals.samples import Samples
 
 
@@ -72,15 +73,7 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
 
 def correlation_rows(residual: Array) -> float:
     """Integrated correlation time in rows, 1 + 2 Σ ρ_k over the initial positive part of the autocorrelation."""
-    x = residual - residual.mean()
-    power = float(x @ x)
-    if len(x) < 8 or power == 0.0:
-        return 1.0
-    size = 1 << (2 * len(x) - 1).bit_length()
-    spectrum = np.fft.rfft(x, size)
-    rho = np.fft.irfft(spectrum * spectrum.conj(), size)[1 : len(x)] / power
-    negative = np.flatnonzero(rho <= 0.0)
-    return float(1.0 + 2.0 * rho[: negative[0] if len(negative) else None].sum())
+    return 1.0 if len(residual) < 8 else float(1.0 + 2.0 * positive_autocorrelation(residual).sum())
 
 
 def correlation_finding(predictions: tuple[Prediction, ...], clusters: int) -> tuple[Finding, ...]:

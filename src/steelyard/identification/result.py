@@ -173,18 +173,23 @@ class Identification:
     @property
     def verdict(self) -> str:
         """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
-        fitted = _share(self.relative_error)
+        fitted = explained(self.relative_error.total)
         compared = self.nominal if self.unseen is None else self.unseen_nominal
-        nominal = "no nominal inertias to compare with" if compared is None else f"nominal model {_share(compared)}"
+        nominal = (
+            "no nominal inertias to compare with" if compared is None else f"nominal model {explained(compared.total)}"
+        )
         if self.unseen is None:
             said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
         else:
-            said = f"Explains {_share(self.unseen)} of the effort on unseen motion (fitted {fitted}, {nominal})"
+            said = (
+                f"Explains {explained(self.unseen.total)} of the effort on unseen motion (fitted {fitted}, {nominal})"
+            )
         known = int(np.sum(self.relative_std < 0.5))
         count = len(self.base) - len(self.cancelled)
         kind = "essential" if self.cancelled else "base"
         return f"{said}. {known} of {count} {kind} parameters are known to better than half their value."
 
 
-def _share(score: Score) -> str:
-    return f"{max(0.0, 1 - score.total):.1%}" if np.isfinite(score.total) else "nothing"
+def explained(relative_error: float) -> str:
+    """The part of the effort that a relative error leaves explained, as text."""
+    return f"{max(0.0, 1 - relative_error):.1%}" if np.isfinite(relative_error) else "nothing"

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard._kernels.regressor import looped_regressor
 from steelyard.errors import ModelError
+from steelyard.model.columns import Filling
 from steelyard.model.loop_closure import Closure
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
 from steelyard.model.terms import LOAD, Motion
-from steelyard.model.tree_dynamics import Filling, OpenChain
+from steelyard.model.tree_dynamics import TreeDynamics
 
 
 class Followed(NamedTuple):
@@ -41,7 +42,7 @@ class _Targets(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Looped:
+class LoopDynamics:
     """τ = Gᵀ τ_tree(q_t, G q̇, G q̈ + g): the virtual work of the tree on every motion that the loops allow.
 
     `tree` is the robot with its loops cut: same columns, one row a joint. Where the loops cannot be closed (a posture
@@ -49,7 +50,7 @@ class Looped:
     """
 
     robot: Robot
-    tree: OpenChain
+    tree: TreeDynamics
 
     @cached_property
     def closure(self) -> Closure:
@@ -65,10 +66,10 @@ class Looped:
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """(E, 2) pairs (axis, column) that may not be zero: ten for each axis and link it moves, then the terms'."""
-        rigid = [(a, int(column)) for a, body in self._moved for column in self.tree.model.inertial_index[body]]
+        rigid = [(a, int(column)) for a, body in self._moved for column in self.tree.columns.inertial_index[body]]
         other = dict.fromkeys(
-            (int(a), self.tree.model.layout.index(entry.column.name))
-            for filling in self.tree.model.fillings
+            (int(a), self.tree.columns.layout.index(entry.column.name))
+            for filling in self.tree.columns.fillings
             for entry in filling.entries
             for a in np.flatnonzero(self.robot.reach[entry.row])
         )
@@ -93,9 +94,9 @@ class Looped:
         where = {(int(a), int(column)): k for k, (a, column) in enumerate(self.places)}
         taken: set[int] = set()
         out = []
-        for filling in self.tree.model.fillings:
+        for filling in self.tree.columns.fillings:
             rows = [
-                (e, entry.row, int(a), where[int(a), self.tree.model.layout.index(entry.column.name)])
+                (e, entry.row, int(a), where[int(a), self.tree.columns.layout.index(entry.column.name)])
                 for e, entry in enumerate(filling.entries)
                 for a in np.flatnonzero(self.robot.reach[entry.row])
             ]
@@ -116,7 +117,7 @@ class Looped:
         return followed.lost
 
     def _fill(self, followed: Followed, tile: Array, load: str) -> None:
-        mechanism = self.tree.model.mechanism
+        mechanism = self.tree.columns.mechanism
         looped_regressor(*mechanism, *followed.motion[:3], followed.map, self._slots, tile)
         if any(target.own is None for target in self._targets):
             tile[10 * len(self._moved) :] = 0.0
@@ -167,7 +168,7 @@ class Looped:
 
     def _with_load(self, followed: Followed, load: str) -> Motion:
         """The tree's motion with what its gears carry: at the axes their share of the robot, at passive joints none."""
-        if LOAD not in self.tree.model.uses:
+        if LOAD not in self.tree.columns.uses:
             return followed.motion
         carried = np.zeros_like(followed.motion.q)
         carried[self.robot.axis_index] = _projected(followed, self.tree.load(followed.motion, load))

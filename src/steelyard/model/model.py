@@ -5,32 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
-from steelyard.errors import ModelError, choices
-from steelyard.model.loop_dynamics import Looped
-from steelyard.model.parameters import Column, Layout, inertial_columns
+from steelyard.errors import ModelError
+from steelyard.model.columns import Columns, Filling, Mechanism
+from steelyard.model.loop_dynamics import LoopDynamics
+from steelyard.model.parameters import Layout
 from steelyard.model.payload import UNLOADED, Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import LOAD, PAST, TIME, Motion, Term, uses
-from steelyard.model.tree_dynamics import Filling, OpenChain
+from steelyard.model.tree_dynamics import TreeDynamics
 
 # Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
 # are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
 ZERO = 1e-10
-
-
-class Mechanism(NamedTuple):
-    """The robot as the kernels see it: parent (n,), placement (n, 4, 3, 4), screw (n, 6), gravity (3,)."""
-
-    parent: NDArray[np.int64]
-    placement: Array
-    screw: Array
-    gravity: Array
 
 
 @dataclass(frozen=True)
@@ -46,8 +38,8 @@ class Model:
     those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. Where a `load` is
     asked for, it is the load case of the run, "none" without a payload.
 
-    A robot with loops has the columns of its tree and one row an axis (`Looped`). Samples at which its loops cannot be
-    closed are NaN in every answer, and `fill` tells which they are.
+    A robot with loops has the columns of its tree and one row per axis (`LoopDynamics`). Samples at which its loops
+    cannot be closed are NaN in every answer, and `fill` returns which they are.
     """
 
     robot: Robot
@@ -56,29 +48,13 @@ class Model:
     payloads: Sequence[Payload] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(self.terms))
-        object.__setattr__(self, "payloads", tuple(self._on_a_link(payload) for payload in self.payloads))
-        names = [term.name for term in self.terms]
-        for term in self.terms:
-            for needed in getattr(term, "needs", ()):
-                if needed not in names:
-                    raise ModelError(f"Term '{term.name}' needs the term '{needed}' beside it: add it to the list.")
-        places = [
-            (term.name, *place)
-            for term in self.terms
-            for place in {(e.row, e.column.name) for e in term.entries(self.robot.tree)}
-        ]
-        if len(set(places)) != len(places):
-            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
-        bodies = len(self.robot.bodies)
-        if self.carried is not None and self.carried.shape != (bodies, 10):
-            raise ModelError(f"carried must be ({bodies}, 10), one row a link, not {self.carried.shape}.")
+        object.__setattr__(self, "terms", self.columns.terms)
+        object.__setattr__(self, "payloads", self.columns.payloads)
 
-    def _on_a_link(self, payload: Payload) -> Payload:
-        names = [self.robot.links[i].name for i in self.robot.bodies]
-        if payload.link and payload.link not in names:
-            raise ModelError(f"Payload '{payload.name}': " + choices("link", payload.link, names))
-        return payload if payload.link else replace(payload, link=names[-1])
+    @cached_property
+    def columns(self) -> Columns:
+        """What the dynamics are computed from, loops cut."""
+        return Columns(self.robot.tree, tuple(self.terms), self.carried, tuple(self.payloads))
 
     @cached_property
     def tree(self) -> Model:
@@ -86,131 +62,71 @@ class Model:
         return replace(self, robot=self.robot.tree) if self.robot.loops else self
 
     @cached_property
-    def looped(self) -> Looped | None:
+    def looped(self) -> LoopDynamics | None:
         """The projection onto the axes of a robot with loops; None where every joint is an axis."""
-        return Looped(self.robot, OpenChain(self.tree)) if self.robot.loops else None
+        return LoopDynamics(self.robot, TreeDynamics(self.columns)) if self.robot.loops else None
 
     @cached_property
-    def _dynamics(self) -> OpenChain | Looped:
-        return self.looped or OpenChain(self)
+    def _dynamics(self) -> TreeDynamics | LoopDynamics:
+        return self.looped or TreeDynamics(self.columns)
 
-    @cached_property
+    @property
     def fillings(self) -> tuple[Filling, ...]:
         """The terms with the places of the tree that they fill."""
-        bare = {joint.name for joint in self.robot.joints if joint.bare}
-        out = []
-        for term in self.terms:
-            entries = term.entries(self.robot.tree)
-            kept = [k for k, entry in enumerate(entries) if entry.column.owner not in bare]
-            out.append(Filling(term, tuple(entries[k] for k in kept), None if len(kept) == len(entries) else kept))
-        return tuple(out)
+        return self.columns.fillings
 
-    @cached_property
+    @property
     def layout(self) -> Layout:
         """Columns joint by joint in the papers' order: ten inertial ones of its link, then its terms (P0 eq. 3).
 
         Terms that belong to no joint follow, payloads come last.
         """
-        offered: dict[str, Column] = {}
-        for filling in self.fillings:
-            for entry in filling.entries:
-                offered.setdefault(entry.column.name, entry.column)
-        columns: list[Column] = []
-        for link, joint in zip(self.robot.links, self.robot.joints, strict=True):
-            columns += () if link.virtual else inertial_columns(link.name, link.inertia)
-            columns += [c for c in offered.values() if c.owner == joint.name]
-        columns += [c for c in offered.values() if c.owner not in self.robot.joint_names]
-        columns += [c for payload in self.payloads for c in payload.columns]
-        return Layout(tuple(columns))
+        return self.columns.layout
 
     @property
     def own_columns(self) -> int:
         """How many columns are the robot's own; the payloads' follow."""
         return len(self.layout) - 10 * len(self.payloads)
 
-    @cached_property
+    @property
     def loads(self) -> dict[str, tuple[Payload, NDArray[np.int64], NDArray[np.int64]]]:
         """By load case: the payload, its ten columns, and the ten columns of the link that carries it."""
-        links = {self.robot.links[i].name: row for i, row in zip(self.robot.bodies, self.inertial_index, strict=True)}
-        return {
-            payload.name: (
-                payload,
-                np.array([self.layout.index(c.name) for c in payload.columns]),
-                links[payload.link],
-            )
-            for payload in self.payloads
-        }
+        return self.columns.loads
 
     def bearing(self, theta: Array, load: str) -> Array:
         """theta (C,) with the payload of a load case made part of the link that carries it.
 
         The robot's own columns then give the torque of a loaded run.
         """
-        if load not in self.loads:
-            return theta
-        payload, own, link = self.loads[load]
-        out = theta.copy()
-        out[link] += payload.on_link @ theta[own]
-        return out
+        return self.columns.bearing(theta, load)
 
-    @cached_property
+    @property
     def mechanism(self) -> Mechanism:
-        joints = self.robot.joints
-        return Mechanism(
-            np.array(self.robot.parents, np.int64),
-            np.stack([joint.placement for joint in joints]),
-            np.stack([joint.screw for joint in joints]),
-            np.ascontiguousarray(self.robot.gravity, dtype=float),
-        )
+        """The tree as the kernels see it."""
+        return self.columns.mechanism
 
-    @cached_property
+    @property
     def inertial_index(self) -> NDArray[np.int64]:
         """Column of the ten inertial parameters of each link with mass, (bodies, 10)."""
-        names = [self.robot.links[i].name for i in self.robot.bodies]
-        return np.array([[self.layout.index(c.name) for c in inertial_columns(name, None)] for name in names])
+        return self.columns.inertial_index
 
     def link_inertias(self, theta: Array) -> Array:
         """The ten inertial parameters of every link in theta (C,), zeros for virtual ones, (joints, 10)."""
-        return self._of_links(theta[self.inertial_index])
+        return self.columns.link_inertias(theta)
 
-    def _of_links(self, bodies: Array) -> Array:
-        if len(bodies) == len(self.robot.links):
-            return bodies
-        out = np.zeros((len(self.robot.links), 10))
-        out[self.robot.bodies] = bodies
-        return out
-
-    @cached_property
+    @property
     def uses(self) -> frozenset[str]:
         """What the terms take from the motion besides q, v and a: "time", "load", "past"."""
-        return frozenset(need for term in self.terms for need in uses(term))
+        return self.columns.uses
 
     @property
     def knows_load(self) -> bool:
         """False while a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
-        return LOAD not in self.uses or self.carried is not None or self._nominal_links is not None
-
-    @cached_property
-    def _nominal_links(self) -> Array | None:
-        links = [self.robot.links[i].inertia for i in self.robot.bodies]
-        if any(inertia is None for inertia in links):
-            return None
-        return np.stack([np.asarray(inertia, float) for inertia in links])
-
-    @cached_property
-    def _load_links(self) -> Array:
-        """Inertias behind τ_rigid; without any, unit bodies, which serve to find the structure and nothing else."""
-        if self.carried is not None:
-            return self.carried
-        if self._nominal_links is not None:
-            return self._nominal_links
-        return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (len(self.robot.bodies), 1))
+        return self.columns.knows_load
 
     def load_links(self, load: str = UNLOADED) -> Array:
         """Inertial parameters (joints, 10) of what the gears carry, with what is known of the payload."""
-        theta = self.layout.known.copy()
-        theta[self.inertial_index] = self._load_links
-        return self.link_inertias(self.bearing(theta, load))
+        return self.columns.load_links(load)
 
     @property
     def places(self) -> NDArray[np.int64]:

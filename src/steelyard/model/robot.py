@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices
-from steelyard.model.loops import Loop, check_actuation, check_legs, check_loop, reach
+from steelyard.model.loops import JointLoop, Loop, check_loop, reach
 from steelyard.model.parameters import skew, transformed_inertia
 from steelyard.model.pose import Pose
 from steelyard.model.springs import GasCompensator, Spring, check_spring
@@ -23,6 +23,8 @@ JointKind = Literal["revolute", "continuous", "prismatic"]
 DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6}
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 BASE = -1
+# No robot is assembled further away than this from zero [rad | m].
+_FARTHEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,14 @@ class Robot:
         for i, joint in enumerate(self.joints):
             if not BASE <= joint.parent < i:
                 raise RobotError(f"Joint '{joint.name}' of '{self.name}' comes before its parent link.")
+        _check_names(self)
+        links = (self.base, *(link.name for link in self.links))
         for spring in self.springs:
-            check_spring(self, spring)
+            check_spring(spring, links, self.joint_names, [j.name for j in self.joints if j.is_prismatic])
         for loop in self.loops:
-            check_loop(self, loop)
-        check_actuation(self)
-        check_legs(self)
+            check_loop(loop, links, self.joint_names)
+        _check_actuation(self)
+        _check_legs(self)
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
@@ -204,7 +208,14 @@ class Robot:
     @cached_property
     def reach(self) -> NDArray[np.bool_]:
         """Which axes can move which joint, (joints, n)."""
-        return reach(self)
+        return reach([self._joints_of(loop) for loop in self.loops], len(self.joints), self.axis_index)
+
+    def _joints_of(self, loop: Loop) -> set[int]:
+        """The joints that can change a loop's constraint."""
+        if isinstance(loop, JointLoop):
+            return {self.joint_index(loop.joint), self.joint_index(loop.other)}
+        first, second = (set(self.ancestors(self.link_index(end.link))) for end in loop.ends)
+        return first ^ second
 
     @cached_property
     def leg_places(self) -> dict[str, tuple[int, int]]:
@@ -280,3 +291,70 @@ def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
         if lump.inertia is not None:
             total = total + transformed_inertia(lump.inertia, lump.pose.rotation, lump.pose.position)
     return replace(link, inertia=total, lumps=link.lumps + tuple(lumps))
+
+
+def _check_names(robot: Robot) -> None:
+    """Refuse springs and loops whose names are taken."""
+    for what, names in (("springs", [s.name for s in robot.springs]), ("loops", [k.name for k in robot.loops])):
+        for name in names:
+            if names.count(name) > 1:
+                raise RobotError(f"Two {what} of '{robot.name}' are called '{name}'. Give each a name of its own.")
+    for spring in robot.springs:
+        if not spring.name or spring.name in (*(link.name for link in robot.links), *robot.joint_names):
+            raise RobotError(
+                f"A spring of '{robot.name}' cannot be called '{spring.name}': its columns are named after it, so give "
+                "it a name that no link and no joint has."
+            )
+
+
+def _check_actuation(robot: Robot) -> None:
+    """Refuse axes that are no joints of the robot, or a robot with loops that names none."""
+    if not robot.loops:
+        if robot.actuated is not None and robot.actuated != robot.joint_names:
+            raise RobotError(
+                f"Robot '{robot.name}' names its actuated joints and has no loops: every joint of an open robot is "
+                "driven. State the loops that move the passive ones, or leave out 'actuated'."
+            )
+        return
+    if not robot.actuated:
+        raise RobotError(
+            f"Robot '{robot.name}' has loops, so it must name the joints that motors drive: 'actuated', of "
+            f"{', '.join(j.name for j in robot.joints if not j.bare)}."
+        )
+    for name in robot.actuated:
+        if name not in robot.joint_names:
+            raise RobotError(f"actuated: {choices('joint', name, robot.joint_names)}")
+        if robot.joints[robot.joint_index(name)].bare:
+            raise RobotError(f"actuated: '{name}' is a coordinate of a free body, which no motor drives.")
+    if len(set(robot.actuated)) != len(robot.actuated):
+        raise RobotError(f"actuated names a joint twice: {', '.join(robot.actuated)}.")
+    if robot.home is not None:
+        home = np.asarray(robot.home, float)
+        if home.shape != (len(robot.joints),) or not np.all(np.abs(home) < _FARTHEST):
+            raise RobotError(
+                f"home must hold {len(robot.joints)} numbers [rad | m] of a sane size, one a joint of '{robot.name}'."
+            )
+
+
+def _check_legs(robot: Robot) -> None:
+    """Refuse legs that cannot be alike."""
+    listed = [name for leg in robot.legs for name in leg]
+    for name in listed:
+        if name not in robot.joint_names:
+            raise RobotError(f"legs: {choices('joint', name, robot.joint_names)}")
+    if len(set(listed)) != len(listed):
+        raise RobotError("legs: a joint is listed twice.")
+    if robot.legs and (len(robot.legs) < 2 or not all(robot.legs)):
+        raise RobotError("legs: name the joints of two legs or more, none of them empty, or leave it out.")
+    for name in listed:
+        joint = robot.joint_index(name)
+        if robot.joints[joint].bare:
+            raise RobotError(f"legs: '{name}' is a coordinate of a free body, which is no part of a leg.")
+        own = next(leg for leg in robot.legs if name in leg)
+        other = next((x for x in listed if x not in own and robot.joint_index(x) in robot.ancestors(joint)), None)
+        if other is not None:
+            raise RobotError(f"legs: '{name}' hangs on '{other}' of another leg, so that the two are not alike.")
+    if len({tuple(name in robot.axis_names for name in leg) for leg in robot.legs}) > 1:
+        raise RobotError("legs: legs that are alike are driven at the same joints.")
+    if len({tuple(robot.joints[robot.joint_index(n)].is_prismatic for n in leg) for leg in robot.legs}) > 1:
+        raise RobotError("legs: legs that are alike have as many joints, of the same kinds in the same order.")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices
-
-if TYPE_CHECKING:
-    from steelyard.model.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -89,29 +86,21 @@ class ConstantForceSpring:
 Spring = JointSpring | CrankSpring | TensionSpring | ConstantForceSpring
 
 
-def check_spring(robot: Robot, spring: Spring) -> None:
-    """Refuse a spring that does not fit the robot, or whose name is taken."""
-    links = tuple(link.name for link in robot.links)
-    if [other.name for other in robot.springs].count(spring.name) > 1:
-        raise RobotError(f"Two springs of '{robot.name}' are called '{spring.name}'. Give each a name of its own.")
-    if not spring.name or spring.name in (*links, *robot.joint_names):
-        raise RobotError(
-            f"A spring of '{robot.name}' cannot be called '{spring.name}': its columns are named after it, so give "
-            "it a name that no link and no joint has."
-        )
+def check_spring(spring: Spring, links: Sequence[str], joints: Sequence[str], sliding: Sequence[str]) -> None:
+    """Refuse a spring that does not fit the names of a robot's links (base included), joints and prismatic joints."""
     what = f"Spring '{spring.name}': "
     numbers = [x for x in vars(spring).values() if isinstance(x, float | int)]
     numbers += [] if isinstance(spring, JointSpring | CrankSpring) else [x for e in spring.ends for x in e.point]
     if not np.all(np.isfinite(numbers)):
         raise RobotError(f"{what}a number is not finite. Leave 'free' out where it is unknown.")
     if isinstance(spring, JointSpring | CrankSpring):
-        if spring.joint not in robot.joint_names:
-            raise RobotError(what + choices("joint", spring.joint, robot.joint_names))
-        if isinstance(spring, CrankSpring) and robot.joints[robot.joint_index(spring.joint)].is_prismatic:
+        if spring.joint not in joints:
+            raise RobotError(what + choices("joint", spring.joint, joints))
+        if isinstance(spring, CrankSpring) and spring.joint in sliding:
             raise RobotError(f"{what}a crank turns, and joint '{spring.joint}' slides. Use kind 'tension'.")
         return
     for end in spring.ends:
-        if end.link not in (robot.base, *links):
-            raise RobotError(what + choices("link", end.link, (robot.base, *links)))
+        if end.link not in links:
+            raise RobotError(what + choices("link", end.link, links))
     if spring.ends[0].link == spring.ends[1].link:
         raise RobotError(f"{what}both ends are on '{spring.ends[0].link}', so no joint moves it.")

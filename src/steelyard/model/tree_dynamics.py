@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,37 +13,19 @@ from steelyard._arrays import Array
 from steelyard._kernels import dynamics
 from steelyard._kernels.regressor import regressor
 from steelyard.errors import ModelError
+from steelyard.model.columns import Columns, Filling
 from steelyard.model.payload import UNLOADED
-from steelyard.model.robot import Robot
-from steelyard.model.terms import LOAD, Entry, Motion, Term
+from steelyard.model.terms import LOAD, Motion
 from steelyard.model.terms.compensator import compensator_torque
 from steelyard.model.terms.springs import nominal_spring_torque
-
-if TYPE_CHECKING:
-    from steelyard.model.model import Model
-
-
-class Filling(NamedTuple):
-    """A term, the places it fills in the tree, and which of its own rows they are (None: all).
-
-    Columns that a term would give to the bare joints of a free body are left out: nothing rubs there.
-    """
-
-    term: Term
-    entries: tuple[Entry, ...]
-    kept: list[int] | None
-
-    def values(self, robot: Robot, motion: Motion) -> Array:
-        found = self.term.fill(robot, motion)
-        return found if self.kept is None else found[self.kept]
 
 
 @final
 @dataclass(frozen=True)
-class OpenChain:
-    """W and τ of the model of a tree, one row a joint. Parameters theta (C,) bear the load case already."""
+class TreeDynamics:
+    """W and τ of a tree, one row per joint. Parameters theta (C,) include the load case already (`Columns.bearing`)."""
 
-    model: Model
+    columns: Columns
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -51,10 +33,10 @@ class OpenChain:
 
         `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
         """
-        rigid = [(j, int(column)) for j, body in self._carried_bodies for column in self.model.inertial_index[body]]
+        rigid = [(j, int(column)) for j, body in self._carried_bodies for column in self.columns.inertial_index[body]]
         other = dict.fromkeys(
-            (entry.row, self.model.layout.index(entry.column.name))
-            for filling in self.model.fillings
+            (entry.row, self.columns.layout.index(entry.column.name))
+            for filling in self.columns.fillings
             for entry in filling.entries
         )
         return np.array(rigid + list(other), np.int64)
@@ -63,16 +45,16 @@ class OpenChain:
     def _carried_bodies(self) -> list[tuple[int, int]]:
         """(joint, body) for every link with mass that a joint carries."""
         return sorted(
-            (j, body) for body, i in enumerate(self.model.robot.bodies) for j in self.model.robot.ancestors(int(i))
+            (j, body) for body, i in enumerate(self.columns.robot.bodies) for j in self.columns.robot.ancestors(int(i))
         )
 
     @cached_property
     def _slots(self) -> NDArray[np.int64]:
         """Tile row at which the ten columns of (joint, link) start, −1 where zero, (n, n)."""
-        n = self.model.robot.dof
+        n = self.columns.robot.dof
         slots = np.full((n, n), -1, np.int64)
         for k, (j, body) in enumerate(self._carried_bodies):
-            slots[j, self.model.robot.bodies[body]] = 10 * k
+            slots[j, self.columns.robot.bodies[body]] = 10 * k
         return slots
 
     @cached_property
@@ -85,8 +67,8 @@ class OpenChain:
         where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
         out = []
         taken: set[int] = set()
-        for filling in self.model.fillings:
-            target = [where[entry.row, self.model.layout.index(entry.column.name)] for entry in filling.entries]
+        for filling in self.columns.fillings:
+            target = [where[entry.row, self.columns.layout.index(entry.column.name)] for entry in filling.entries]
             if len(set(target)) != len(target):
                 raise ModelError(f"Term '{filling.term.name}' fills one place of the regressor twice.")
             if not target:
@@ -99,11 +81,11 @@ class OpenChain:
 
     def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> None:
         """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
-        regressor(*self.model.mechanism, *motion[:3], self._slots, tile)
-        if LOAD in self.model.uses:
+        regressor(*self.columns.mechanism, *motion[:3], self._slots, tile)
+        if LOAD in self.columns.uses:
             motion = motion._replace(load=self.load(motion, load))
         for filling, target, blank in self._term_targets:
-            values = filling.values(self.model.robot, motion)
+            values = filling.values(self.columns.robot, motion)
             if blank is None:
                 tile[target] = values
             else:
@@ -117,22 +99,22 @@ class OpenChain:
     def rigid_torque(self, motion: Motion, theta: Array) -> Array:
         """Torque (joints, N) of the rigid bodies of a tree."""
         tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.model.mechanism, self.model.link_inertias(theta), *motion[:3], tau)
+        dynamics.inverse_dynamics(*self.columns.mechanism, self.columns.link_inertias(theta), *motion[:3], tau)
         return tau
 
     def term_torque(self, motion: Motion, theta: Array, load: str = UNLOADED) -> Array:
         """Torque (joints, N) of the terms in a tree; what the gears carry is computed unless the motion holds it."""
         tau = np.zeros_like(motion.q)
-        if LOAD in self.model.uses and motion.load is None:
+        if LOAD in self.columns.uses and motion.load is None:
             motion = motion._replace(load=self.load(motion, load))
-        for filling in self.model.fillings:
-            for entry, values in zip(filling.entries, filling.values(self.model.robot, motion), strict=True):
-                tau[entry.row] += theta[self.model.layout.index(entry.column.name)] * values
+        for filling in self.columns.fillings:
+            for entry, values in zip(filling.entries, filling.values(self.columns.robot, motion), strict=True):
+                tau[entry.row] += theta[self.columns.layout.index(entry.column.name)] * values
         return tau
 
     def _drive_inertia(self, theta: Array) -> Array:
         """What the terms add to M: their torque for a unit acceleration of each joint, (n, n)."""
-        n = self.model.robot.dof
+        n = self.columns.robot.dof
         still, clock = np.zeros((n, n)), np.zeros(n)
         moving = self.term_torque(Motion(still, still, np.eye(n), clock), theta)
         return moving - self.term_torque(Motion(still, still, still, clock), theta)
@@ -141,20 +123,20 @@ class OpenChain:
         """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
         payload, the compensator and the nominal springs."""
         tau = np.empty_like(motion.q)
-        dynamics.inverse_dynamics(*self.model.mechanism, self.model.load_links(load), *motion[:3], tau)
-        cylinder = self.model.robot.compensator
+        dynamics.inverse_dynamics(*self.columns.mechanism, self.columns.load_links(load), *motion[:3], tau)
+        cylinder = self.columns.robot.compensator
         if cylinder is not None:
-            row = self.model.robot.joint_index(cylinder.joint)
+            row = self.columns.robot.joint_index(cylinder.joint)
             tau[row] += compensator_torque(cylinder, motion.q[row])
-        if self.model.robot.springs:
-            tau += nominal_spring_torque(self.model.robot, motion.q)
+        if self.columns.robot.springs:
+            tau += nominal_spring_torque(self.columns.robot, motion.q)
         return tau
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
-        parent, placement, screw, _ = self.model.mechanism
-        mass = np.empty((self.model.robot.dof, self.model.robot.dof, q.shape[1]))
-        dynamics.mass_matrix(parent, placement, screw, self.model.link_inertias(theta), q, mass)
+        parent, placement, screw, _ = self.columns.mechanism
+        mass = np.empty((self.columns.robot.dof, self.columns.robot.dof, q.shape[1]))
+        dynamics.mass_matrix(parent, placement, screw, self.columns.link_inertias(theta), q, mass)
         return mass + self._drive_inertia(theta)[:, :, None]
 
     def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
@@ -162,13 +144,13 @@ class OpenChain:
         net = tau - self.term_torque(Motion(q, v, np.zeros_like(q)), theta)
         out = np.empty_like(net)
         bad = dynamics.forward_dynamics(
-            *self.model.mechanism, self.model.link_inertias(theta), self._drive_inertia(theta), q, v, net, out
+            *self.columns.mechanism, self.columns.link_inertias(theta), self._drive_inertia(theta), q, v, net, out
         )
         if bad >= 0:
             raise ModelError(
-                f"The mass matrix of '{self.model.robot.name}' is not positive definite for these parameters (nothing "
-                f"is left to move at {self.model.robot.joint_names[bad]}): they describe no physical robot. Check "
-                "masses, inertias and Ia."
+                f"The mass matrix of '{self.columns.robot.name}' is not positive definite for these parameters "
+                f"(nothing is left to move at {self.columns.robot.joint_names[bad]}): they describe no physical robot. "
+                "Check masses, inertias and Ia."
             )
         return out
 

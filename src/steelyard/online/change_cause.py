@@ -16,8 +16,9 @@ from steelyard.identification.bodies import BODY, BODY_UNITS, body_slope, body_v
 from steelyard.identification.payload_fit import Balance, Time, Weights, balance_of
 from steelyard.identification.result import Identification
 from steelyard.model.payload import Payload
-from steelyard.online.change_detection import Reference
+from steelyard.online.change_detection import Alarm, Reference
 from steelyard.regression.information import Information, triangular
+from steelyard.regression.statistics import jackknife_covariance
 
 Kind = Literal["payload", "friction", "unknown"]
 # Twice the log of the odds, correlation taken off, at which one cause is called rather than the other: 1 in 20,000.
@@ -84,6 +85,36 @@ class Pickup:
     @property
     def mass_std(self) -> float:
         return float(np.sqrt(self.covariance_log[9, 9] + self.covariance_robot[9, 9]))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something changed: when it happened and when it was told [s of the log's clock], at which sample of the stream,
+    by which test, and what explains it best so far.
+
+    `kind` may turn from "unknown" as rows come in. `pickup` is the body that would explain it; believe it where the
+    kind is "payload". A negative mass was put down.
+    """
+
+    t: float
+    sample: int
+    told: float
+    alarm: Alarm
+    kind: Kind = "unknown"
+    pickup: Pickup | None = None
+    explained: Explained | None = None
+
+    @property
+    def verdict(self) -> str:
+        """One honest sentence."""
+        when = f"at {self.t:.2f} s (told at {self.told:.2f} s, by {self.alarm.test})"
+        if self.kind == "payload" and self.pickup is not None:
+            done = "picked up" if self.pickup.mass > 0.0 else "put down"
+            where, mass = self.pickup.payload.link, f"{abs(self.pickup.mass):.4g} ± {self.pickup.mass_std:.2g} kg"
+            return f"A body of {mass} on {where} was {done} {when}."
+        if self.kind == "friction":
+            return f"Friction or offsets changed {when}; no body explains it."
+        return f"Something changed {when}; neither a body nor friction alone explains it beyond doubt yet."
 
 
 def weigh_since(
@@ -169,7 +200,7 @@ def _spread(
         clusters = len(parts)
         others = (np.concatenate([*(p for k, p in enumerate(parts) if k != g), given]) for g in range(clusters))
         change = np.array([(_solved(rows) - x)[:10] for rows in others])
-        log = (clusters - 1) / clusters * change.T @ change
+        log = jackknife_covariance(change)
     # y − B χ̂: an error of χ̂ is one of the right-hand side
     slope = -own @ np.concatenate(parts)[:, 10:-1]
     # without blocks to leave out the robot's covariance takes its rows for independent

@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
+from steelyard.regression.statistics import positive_autocorrelation
 
 # A level must be exceeded by its own height for so long [s], or by less for longer: a blow is over sooner.
 HOLD_S = 0.1
@@ -167,15 +168,7 @@ def _slow_freedom(squares: Array, rate: float) -> float:
 def _correlation(x: Array) -> float:
     """Rows that one independent square is worth: 1 + 2 Σ ρ_k² over the initial positive part of the autocorrelation ρ
     of normal residuals x, whose squares correlate as ρ²."""
-    x = x - x.mean()
-    power = float(x @ x)
-    if power == 0.0:
-        return 1.0
-    size = 1 << (2 * len(x) - 1).bit_length()
-    spectrum = np.fft.rfft(x, size)
-    rho = np.fft.irfft(spectrum * spectrum.conj(), size)[1 : len(x)] / power
-    negative = np.flatnonzero(rho <= 0.0)
-    return float(1.0 + 2.0 * np.sum(rho[: negative[0] if len(negative) else None] ** 2))
+    return float(1.0 + 2.0 * np.sum(positive_autocorrelation(x) ** 2))
 
 
 class Detector:

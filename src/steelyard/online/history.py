@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.identification.result import Identification
-from steelyard.online.online import Change
+from steelyard.online.change_cause import Change
 
 # Refreshes that are kept at least; twice as many at most.
 KEPT = 500

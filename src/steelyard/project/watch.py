@@ -19,8 +19,9 @@ from steelyard.formats.logs.csv_growing import GrowingLog
 from steelyard.identification.first_fit import with_load
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
+from steelyard.online.change_cause import Change
 from steelyard.online.history import Course
-from steelyard.online.online import Change, ChangeDetection, Online, Phase
+from steelyard.online.online import ChangeDetection, Online, Phase
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.documents import text
 from steelyard.project.output_folder import REPORT, RESULT, write_folder

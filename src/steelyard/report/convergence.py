@@ -10,8 +10,8 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.identification.result import Identification
+from steelyard.online.change_cause import Change
 from steelyard.online.history import Curve
-from steelyard.online.online import Change
 from steelyard.report import numerals
 from steelyard.report.templates import rendered
 

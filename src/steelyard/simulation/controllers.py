@@ -36,7 +36,7 @@ class LoopGains(NamedTuple):
 
 @runtime_checkable
 class Controller(Protocol):
-    """What a simulation asks of a controller. LoopGains are fields of a frozen dataclass, (n,) each or one for all."""
+    """What a simulation asks of a controller. Gains are fields of a frozen dataclass, (n,) each or one for all."""
 
     name: ClassVar[str]
 
@@ -66,7 +66,7 @@ class PD:
     name: ClassVar[str] = "pd"
 
     def __post_init__(self) -> None:
-        _check(self, "kp", "kd")
+        _check(self)
 
     @property
     def inverts(self) -> None:
@@ -106,7 +106,7 @@ class PID:
     name: ClassVar[str] = "pid"
 
     def __post_init__(self) -> None:
-        _check(self, "kp", "ki", "kd")
+        _check(self)
 
     @property
     def inverts(self) -> None:
@@ -146,7 +146,7 @@ class Cascade:
     name: ClassVar[str] = "cascade"
 
     def __post_init__(self) -> None:
-        _check(self, "kp", "kv", "ki")
+        _check(self)
 
     @property
     def inverts(self) -> None:
@@ -190,7 +190,7 @@ class ComputedTorque:
     name: ClassVar[str] = "computed-torque"
 
     def __post_init__(self) -> None:
-        _check(self, "kp", "kv", "ki")
+        _check(self)
 
     @property
     def inverts(self) -> Plant:
@@ -236,7 +236,7 @@ def controller_from(
         raise ProjectError(choices("kind of controller", kind, CONTROLLERS))
     tunings = _TUNINGS[kind]
     options = [f.name for f in fields(CONTROLLERS[kind]) if f.name == "velocity_feedforward"]
-    gains = [f.name for f in fields(CONTROLLERS[kind]) if f.name not in ("plant", *options)]
+    gains = _gain_names(CONTROLLERS[kind])
     for key in given:
         if key not in (*gains, *tunings, *options):
             raise ProjectError(f"Controller '{kind}': " + choices("key", key, (*gains, *tunings, *options)))
@@ -290,9 +290,14 @@ def _hertz(name: str, value: ArrayLike) -> Array:
     return hertz
 
 
-def _check(controller: Any, *names: str) -> None:
-    """LoopGains are copied, read-only, finite and not negative."""
-    for name in names:
+def _gain_names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a controller that are gains."""
+    return tuple(f.name for f in fields(kind) if f.name not in ("plant", "velocity_feedforward"))
+
+
+def _check(controller: Any) -> None:
+    """Gains are copied, read-only, finite and not negative."""
+    for name in _gain_names(type(controller)):
         values = np.array(getattr(controller, name), float)
         if values.ndim > 1 or not np.all(np.isfinite(values) & (values >= 0.0)):
             raise ModelError(
@@ -311,9 +316,8 @@ def _per_joint(dof: int, controller: Any, name: str) -> Array:
 
 
 def _gains(dof: int, controller: Any, *values: ArrayLike) -> LoopGains:
-    for name in ("kp", "kv", "kd", "ki"):
-        if hasattr(controller, name):
-            _per_joint(dof, controller, name)
+    for name in _gain_names(type(controller)):
+        _per_joint(dof, controller, name)
     return LoopGains(*(np.array(np.broadcast_to(np.asarray(x, float), dof)) for x in values))
 
 

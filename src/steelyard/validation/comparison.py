@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.identification.result import Identification
+from steelyard.regression.statistics import holm
 
 # A difference below this fraction of the value is rounding, whatever the error bars say.
 _ROUNDING = 1e-9
@@ -158,12 +158,3 @@ def _testable(one: Row, two: Row) -> bool:
     alike = all(abs(one.meaning.get(part, 0.0) - two.meaning.get(part, 0.0)) < 1e-6 for part in parts)
     finite = np.isfinite([one.value, two.value, one.std, two.std]).all()
     return bool(alike and finite and one.unit == two.unit)
-
-
-def holm(p: Array) -> Array:
-    """Holm's step-down adjusted p values (m,)."""
-    order = np.argsort(p)
-    steps = np.minimum(1.0, (len(p) - np.arange(len(p))) * p[order])
-    out = np.empty_like(p)
-    out[order] = np.maximum.accumulate(steps)
-    return out

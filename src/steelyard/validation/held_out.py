@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
 from steelyard.identification.prediction import as_identified
-from steelyard.identification.result import Identification
+from steelyard.identification.result import Identification, explained
 from steelyard.regression.decimation import DecimationStream
 from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.regression.problem import Problem
@@ -76,9 +76,10 @@ class Validation:
         nominal = (
             "no nominal inertias to compare with"
             if self.nominal_filtered is None
-            else f"nominal model {_share(self.nominal_filtered)}"
+            else f"nominal model {explained(self.nominal_filtered.relative_error[TOTAL])}"
         )
-        said = f"Explains {_share(self.filtered)} of the effort of {runs} (raw effort {_share(self.raw)}, {nominal})."
+        filtered, raw = (explained(score.relative_error[TOTAL]) for score in (self.filtered, self.raw))
+        said = f"Explains {filtered} of the effort of {runs} (raw effort {raw}, {nominal})."
         if not self.relative_error[TOTAL] < 1.0:
             said += " That is no better than predicting zero: another robot, payload, unit or sign?"
         return said
@@ -281,8 +282,3 @@ class _Sums:
 
 def _with_sum(x: Array | NDArray[np.int64]) -> Array:
     return np.append(x, x.sum()).astype(float)
-
-
-def _share(score: EffortScore) -> str:
-    error = score.relative_error[TOTAL]
-    return f"{max(0.0, 1 - error):.1%}" if np.isfinite(error) else "nothing"

@@ -32,6 +32,7 @@ from steelyard.estimators.least_squares import (
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, triangular
+from steelyard.regression.statistics import jackknife_covariance, jackknife_deviation
 
 # Resamples of the bootstrap, each solved in so few steps from the estimate: more would change σ by less than its error.
 RESAMPLES, MOST_DRAWS, STEPS, SEED = 200, 2000, 1, 1
@@ -138,7 +139,7 @@ def _relative(blocks: DriveBlocks, found: GainSolution) -> Array:
         separable(blocks.weighted(np.where(np.arange(count) == g, 0.0, 1.0)), found).factor for g in range(count)
     ]
     change = found.factor / np.array(left_out) - 1.0
-    return np.maximum(classical, np.sqrt((count - 1) / count * np.sum(change**2, axis=0)))
+    return np.maximum(classical, jackknife_deviation(change))
 
 
 def _essential(
@@ -190,8 +191,7 @@ def _leave_one_out(
             changes.append(_smallest_change(rest, found))
         else:
             changes.append(np.concatenate(solve(rest, found)) - np.concatenate(found))
-    change = np.where(single, np.nan, np.array(changes))
-    return (count - 1) / count * change.T @ change, single
+    return jackknife_covariance(np.where(single, np.nan, np.array(changes))), single
 
 
 def _smallest_change(equations: DriveEquations, at: GainSolution) -> Array:

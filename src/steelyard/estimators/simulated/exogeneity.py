@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from steelyard.errors import EstimationError
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.statistics import holm, jackknife_deviation
 
 SIGNIFICANCE = 0.05
 # A bias of half a standard deviation lowers the coverage of a 95 % interval to 92 %; less is not worth a warning.
@@ -141,7 +141,7 @@ def durbin_wu_hausman(
     least, instrumental = _both(whole)
     without = [_both(triangular(np.concatenate(parts[:g] + parts[g + 1 :]))) for g in range(len(parts))]
     changes = np.array(without) - np.stack([least, instrumental])
-    std, own = _jackknife(changes[:, 0] - changes[:, 1]), _jackknife(changes[:, 0])
+    std, own = jackknife_deviation(changes[:, 0] - changes[:, 1]), jackknife_deviation(changes[:, 0])
     ratio = np.divide(np.abs(least - instrumental), std, out=np.zeros_like(std), where=std > 0.0)
     adjusted = holm(2.0 * t.sf(ratio, len(groups) - 1))
     names = [base.layout.names[c] for c in kept]
@@ -154,16 +154,6 @@ def durbin_wu_hausman(
         len(groups),
         significance,
     )
-
-
-def holm(p: Sequence[float] | Array) -> Array:
-    """p-values (k,) corrected for being many: the i-th smallest times k − i + 1, never below one before it."""
-    values = np.asarray(p, float)
-    order = np.argsort(values, kind="stable")
-    steps = values[order] * np.arange(len(values), 0, -1)
-    out = np.empty_like(values)
-    out[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return out
 
 
 def _both(r: Array) -> Array:
@@ -180,12 +170,6 @@ def _both(r: Array) -> Array:
             "The simulated motion says nothing about the measured one in some block of time: check the reference, or "
             "test fewer parameters (ratio)."
         ) from None
-
-
-def _jackknife(changes: Array) -> Array:
-    """Standard deviations (b,) from what leaving out each of G clusters changes, (G, b)."""
-    count = len(changes)
-    return np.asarray(np.sqrt((count - 1) / count * np.sum(changes**2, axis=0)), float)
 
 
 def _textbook(r: Array, least: Array, instrumental: Array, rows: int) -> float:

@@ -25,6 +25,7 @@ from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import jackknife_covariance
 
 
 @final
@@ -143,7 +144,7 @@ def _left_out(parts: list[Array], theta: Array) -> tuple[Array | None, NDArray[n
         square = triangular(r[:, [*left, *(b + left), -1]])
         change[left] = _solved(square) - theta[left] if len(left) else 0.0
         changes.append(change)
-    covariance = (count - 1) / count * np.array(changes).T @ np.array(changes)
+    covariance = jackknife_covariance(np.array(changes))
     covariance[hanging, :] = np.nan
     covariance[:, hanging] = np.nan
     return covariance, hanging

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from steelyard._arrays import Array
+from steelyard.model.columns import Filling
 from steelyard.model.model import Model
 from steelyard.model.terms import LOAD, PAST, Dahl, Motion, OnJoints, uses
-from steelyard.model.tree_dynamics import Filling
 
 # Up to this speed where the file gives no limit [rad/s | m/s].
 SPEED, SLIDING_SPEED = 3.0, 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard._kernels.laws import DAHL, dahl_states
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import PAST, Entry, Law, Motion, joint_laws, per_joint, shape_name
+from steelyard.model.terms.term import PAST, Entry, Law, Motion, joint_entries, joint_laws, shape_name
 
 
 @final
@@ -36,7 +36,7 @@ class Dahl:
         return f"Fd{shape_name(round(1e3 * self.length, 6))}"
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, self.symbol, "N.m", (None,) * robot.dof)
+        return joint_entries(robot, self.symbol, "N.m", (None,) * robot.dof)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         past = {} if motion.past is None else motion.past

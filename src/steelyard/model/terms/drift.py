@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import GOLDEN, TIME, Entry, Motion, per_joint
+from steelyard.model.terms.term import GOLDEN, TIME, Entry, Motion, joint_entries
 
 
 @final
@@ -27,7 +27,9 @@ class Drift:
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         silent, mark = (None,) * robot.dof, "x" if self.shuffled else ""
-        return per_joint(robot, f"offt{mark}", "N.m/h", silent) + per_joint(robot, f"Fvt{mark}", "N.m.s/h", silent)
+        return joint_entries(robot, f"offt{mark}", "N.m/h", silent) + joint_entries(
+            robot, f"Fvt{mark}", "N.m.s/h", silent
+        )
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         assert motion.t is not None

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard._kernels.laws import ABSOLUTE, CONSTANT, NEGATIVE_SIGN, POSITIVE_SIGN, SMOOTH_SIGN, VISCOUS
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import Entry, Law, Motion, Width, joint_laws, per_joint, smooth_sign
+from steelyard.model.terms.term import Entry, Law, Motion, Width, joint_entries, joint_laws, smooth_sign
 
 
 @final
@@ -21,7 +21,7 @@ class Viscous:
     name: ClassVar[str] = "viscous"
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, "Fv", "N.m.s", tuple(j.drive.viscous for j in robot.joints))
+        return joint_entries(robot, "Fv", "N.m.s", tuple(j.drive.viscous for j in robot.joints))
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return motion.v
@@ -38,7 +38,7 @@ class Coulomb(Width):
     name: ClassVar[str] = "coulomb"
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, "Fc", "N.m", tuple(j.drive.coulomb for j in robot.joints))
+        return joint_entries(robot, "Fc", "N.m", tuple(j.drive.coulomb for j in robot.joints))
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return smooth_sign(motion.v, self.width)
@@ -60,7 +60,7 @@ class AsymmetricCoulomb(Width):
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         nominal = tuple(j.drive.coulomb for j in robot.joints)
-        return per_joint(robot, "Fcp", "N.m", nominal) + per_joint(robot, "Fcn", "N.m", nominal)
+        return joint_entries(robot, "Fcp", "N.m", nominal) + joint_entries(robot, "Fcn", "N.m", nominal)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         sign = smooth_sign(motion.v, self.width)
@@ -79,7 +79,7 @@ class AsymmetricViscous:
     needs: ClassVar[tuple[str, ...]] = ("viscous",)
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, "Fve", "N.m.s", (None,) * robot.dof)
+        return joint_entries(robot, "Fve", "N.m.s", (None,) * robot.dof)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.abs(motion.v)
@@ -96,7 +96,7 @@ class Offset:
     name: ClassVar[str] = "offset"
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, "off", "N.m", tuple(j.drive.offset for j in robot.joints))
+        return joint_entries(robot, "off", "N.m", tuple(j.drive.offset for j in robot.joints))
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.ones_like(motion.v)

@@ -10,7 +10,17 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard._kernels import laws
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import LOAD, Entry, Law, Motion, Width, joint_laws, per_joint, shape_name, smooth_sign
+from steelyard.model.terms.term import (
+    LOAD,
+    Entry,
+    Law,
+    Motion,
+    Width,
+    joint_entries,
+    joint_laws,
+    shape_name,
+    smooth_sign,
+)
 
 
 @final
@@ -34,8 +44,10 @@ class LoadFriction(Width):
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         if self.exponent == 1.0:
-            return per_joint(robot, "Fl", "1", (None,) * robot.dof)
-        return per_joint(robot, f"Fl{shape_name(round(100.0 * self.exponent, 6))}", "(N.m)^(1-p)", (None,) * robot.dof)
+            return joint_entries(robot, "Fl", "1", (None,) * robot.dof)
+        return joint_entries(
+            robot, f"Fl{shape_name(round(100.0 * self.exponent, 6))}", "(N.m)^(1-p)", (None,) * robot.dof
+        )
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         assert motion.load is not None

@@ -12,7 +12,7 @@ from steelyard._arrays import Array
 from steelyard._kernels.laws import COSINE, SINE
 from steelyard.errors import ModelError
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import GOLDEN, Entry, Law, Motion, per_joint
+from steelyard.model.terms.term import GOLDEN, Entry, Law, Motion, joint_entries
 
 
 @final
@@ -38,7 +38,7 @@ class Ripple:
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
         mark = "x" if self.placebo else ""
         silent = (None,) * robot.dof
-        return per_joint(robot, f"Rs{mark}", "N.m", silent) + per_joint(robot, f"Rc{mark}", "N.m", silent)
+        return joint_entries(robot, f"Rs{mark}", "N.m", silent) + joint_entries(robot, f"Rc{mark}", "N.m", silent)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         angle = self._of_joints(robot)[:, None] * motion.q

@@ -8,7 +8,7 @@ from typing import ClassVar, final
 from steelyard._arrays import Array
 from steelyard._kernels.laws import ACCELERATION
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import Entry, Law, Motion, joint_laws, per_joint
+from steelyard.model.terms.term import Entry, Law, Motion, joint_entries, joint_laws
 
 
 @final
@@ -19,7 +19,7 @@ class Rotor:
     name: ClassVar[str] = "rotor"
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return per_joint(robot, "Ia", "kg.m2", tuple(j.drive.rotor for j in robot.joints))
+        return joint_entries(robot, "Ia", "kg.m2", tuple(j.drive.rotor for j in robot.joints))
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return motion.a

@@ -100,7 +100,7 @@ def smooth_sign(v: Array, width: float) -> Array:
     return np.sign(v) if width == 0.0 else np.tanh(v / width)
 
 
-def per_joint(robot: Robot, symbol: str, unit: str, nominal: tuple[float | None, ...]) -> tuple[Entry, ...]:
+def joint_entries(robot: Robot, symbol: str, unit: str, nominal: tuple[float | None, ...]) -> tuple[Entry, ...]:
     """One column `joint.symbol` for every joint, on its own row; a prismatic joint's N.m become N."""
     return tuple(
         Entry(j, Column(joint.name, symbol, linear_unit(unit) if joint.is_prismatic else unit, value))
@@ -118,7 +118,7 @@ def linear_unit(unit: str) -> str:
 
 def per_motor(robot: Robot, symbol: str, unit: str) -> tuple[Entry, ...]:
     """One column a joint, and `joint.symbol + m` for the friction of every motor k that turns with several joints."""
-    own = per_joint(robot, symbol, unit, (None,) * robot.dof)
+    own = joint_entries(robot, symbol, unit, (None,) * robot.dof)
     return own + tuple(
         Entry(
             j, Column(robot.joints[k].name, f"{symbol}m", linear_unit(unit) if robot.joints[k].is_prismatic else unit)
@@ -137,7 +137,7 @@ def motor_friction(robot: Robot, v: Array, law: Callable[[Array], Array]) -> Arr
 
 
 def joint_laws(robot: Robot, kind: int, *shape: float) -> tuple[Law, ...]:
-    """The laws of `per_joint`'s entries: each of its own joint."""
+    """The laws of `joint_entries`'s entries: each of its own joint."""
     return tuple(Law(kind, own, shape) for own in np.eye(robot.dof))
 
 

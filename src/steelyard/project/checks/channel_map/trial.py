@@ -18,6 +18,7 @@ from steelyard.project.checks.channel_map.edits import Edit, conjugated
 from steelyard.project.checks.tracks import Trace
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import jackknife_deviation
 from steelyard.signals.channels import ResolvedChannels
 
 FOLDS = 6
@@ -82,11 +83,9 @@ class Verdict(NamedTuple):
             )
             return float(0.5 * np.nansum(theirs - mine))
 
-        count = len(self.error)
-        every = np.arange(count)
+        every = np.arange(len(self.error))
         parts = np.array([gain(np.delete(every, f)) for f in every])
-        spread = np.sqrt((count - 1) / count * np.sum((parts - parts.mean()) ** 2))
-        return gain(every), float(spread)
+        return gain(every), float(jackknife_deviation(parts - parts.mean()))
 
 
 @dataclass(frozen=True)
