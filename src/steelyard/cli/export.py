@@ -18,7 +18,7 @@ from steelyard.export.code.text import own_name
 from steelyard.export.export import Export
 from steelyard.export.latex import latex_table
 from steelyard.export.parameter_set import Identified, identified
-from steelyard.export.robot_files.changes import Change
+from steelyard.export.robot_files.changes import FileChange
 from steelyard.export.robot_files.mjcf import edited_mjcf
 from steelyard.export.robot_files.mjcf_new import new_mjcf
 from steelyard.export.robot_files.urdf import edited_urdf
@@ -238,7 +238,7 @@ def _show(made: Export, chosen: Identified | None) -> None:
         say(f"Read back: {'without friction, ' if made.name in MODELS else ''}{made.parity}.", "bold")
 
 
-def _change_table(changes: Sequence[Change]) -> Table:
+def _change_table(changes: Sequence[FileChange]) -> Table:
     table = Table(Column("link or joint", no_wrap=True), "quantity", "before", "after", "unit", title="What changed")
     for one in changes:
         before, after = ("—" if x is None else number(x) for x in (one.before, one.after))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.validation.comparison import Change, Comparison, Row, compare, compared_rows
+from steelyard.validation.comparison import Comparison, ParameterChange, Row, compare, compared_rows
 from steelyard.validation.cross_validation import (
     CrossValidation,
     Fold,
@@ -16,12 +16,12 @@ from steelyard.validation.residuals import Bin, Whiteness, whiteness
 
 __all__ = [
     "Bin",
-    "Change",
     "Comparison",
     "CrossValidation",
     "EffortScore",
     "Fold",
     "ForwardValidation",
+    "ParameterChange",
     "Row",
     "Validation",
     "Whiteness",
