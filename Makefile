@@ -101,8 +101,10 @@ $(DOCS_STAMP): $(STAMP)
 	$(PIP) -c constraints.txt -e ".[docs]"
 	@touch $@
 
-# Numba's cache lies beside the kernels and is keyed by their source; warming again is a matter of a second.
+# Numba's cache lies beside the kernels and is keyed by the file of a function alone: one that takes a type of another
+# file cannot be read once that type has another name. So it is dropped when any kernel changes.
 $(WARM): $(STAMP) $(KERNELS)
+	find src/steelyard/_kernels -name '*.nb[ci]' -delete
 	$(BIN)/steelyard warm
 	@touch $@
 

@@ -28,7 +28,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from steelyard._arrays import Array
-    from steelyard.design.objective import Plan
+    from steelyard.design.objective import DesignObjective
     from steelyard.model.model import Model
     from steelyard.motion.bounds import MotionLimits
 
@@ -63,7 +63,7 @@ def race(model: Model, limits: MotionLimits, seconds: float) -> dict[str, float]
     return found
 
 
-def outcome(name: str, plan: Plan, ours: list[Trace], theirs: list[Trace]) -> dict[str, float]:
+def outcome(name: str, plan: DesignObjective, ours: list[Trace], theirs: list[Trace]) -> dict[str, float]:
     """Medians over the starts of one racer, and the smallest and largest ratio."""
     valued = [[(t, value(plan, x)) for t, x in trace] for trace in ours]
     rows = []
@@ -96,17 +96,17 @@ def arrival(traces: list[list[tuple[float, float]]], goal: float) -> float:
     return np.inf
 
 
-def value(plan: Plan, x: Array) -> float:
+def value(plan: DesignObjective, x: Array) -> float:
     return plan.score(plan.information(x)).objective
 
 
-def beyond(plan: Plan, x: Array) -> float:
+def beyond(plan: DesignObjective, x: Array) -> float:
     """How far the worst limit is passed, as a share of it."""
     at = x.reshape(len(plan.linear.lower), -1) @ plan.linear.rows.T
     return max(float(np.max(np.abs(at) / plan.linear.upper)), plan.torque_share(x)) - 1.0
 
 
-def exact(plan: Plan, start: Array) -> Trace:
+def exact(plan: DesignObjective, start: Array) -> Trace:
     """(processor seconds, x) of every step with exact gradients."""
     from steelyard.design.optimiser import minimise
 
@@ -116,7 +116,7 @@ def exact(plan: Plan, start: Array) -> Trace:
     return steps
 
 
-def slsqp(plan: Plan, start: Array, seconds: float, generous: bool) -> Trace:
+def slsqp(plan: DesignObjective, start: Array, seconds: float, generous: bool) -> Trace:
     """(processor seconds, x) of every iteration of SLSQP by differences."""
     from scipy.optimize import minimize
 
@@ -150,7 +150,7 @@ def slsqp(plan: Plan, start: Array, seconds: float, generous: bool) -> Trace:
     return steps
 
 
-def constraint_rows(plan: Plan) -> tuple[Callable[[Array], Array], Array, Array]:
+def constraint_rows(plan: DesignObjective) -> tuple[Callable[[Array], Array], Array, Array]:
     """Limits on position, velocity and acceleration as `side + both @ x ≥ 0`, and that function."""
     jacobian = np.kron(np.eye(len(plan.linear.lower)), plan.linear.rows)
     both = np.concatenate([-jacobian, jacobian])
@@ -158,7 +158,7 @@ def constraint_rows(plan: Plan) -> tuple[Callable[[Array], Array], Array, Array]
     return lambda x: side + both @ x, both, side
 
 
-def figaroh(plan: Plan, start: Array, seconds: float) -> Trace:
+def figaroh(plan: DesignObjective, start: Array, seconds: float) -> Trace:
     """The same of SLSQP in FIGAROH's environment, with its regressor."""
     _, both, side = constraint_rows(plan)
     with tempfile.TemporaryDirectory() as folder:
@@ -195,22 +195,22 @@ def has_ipopt() -> bool:
     return importlib.util.find_spec("cyipopt") is not None
 
 
-def plan_of(model: Model, limits: MotionLimits) -> Plan:
+def plan_of(model: Model, limits: MotionLimits) -> DesignObjective:
     """The problem of all racers."""
     from steelyard.design.criteria import DOptimal
     from steelyard.design.families import FourierFamily
     from steelyard.design.gradients import smoothed
-    from steelyard.design.objective import Plan
+    from steelyard.design.objective import DesignObjective
     from steelyard.model.base_parameters import base_parameters
 
     base, theta = base_parameters(model), model.layout.nominal
     noise, score = np.full(model.robot.dof, NOISE), DOptimal().bound(base, theta)
-    return Plan(
+    return DesignObjective(
         smoothed(model, 0.05), base, ("none",), FourierFamily(5), DURATION_S, RATE_HZ, noise, limits, score, theta
     )
 
 
-def start_of(plan: Plan, seed: int) -> Array:
+def start_of(plan: DesignObjective, seed: int) -> Array:
     """Random numbers of a motion about the middle of the ranges that uses half of its room."""
     way = np.random.default_rng(seed).standard_normal((plan.model.robot.dof, plan.family.size))
     return (0.5 * plan.linear.longest(np.zeros(way.size), way.ravel())[:, None] * way).ravel()

@@ -20,7 +20,7 @@ from steelyard import builtin_robots
 from steelyard.cli import COMMANDS, load_command
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import KNOWN
-from steelyard.formats.robots.toml import DhRow, MdhRow, Table
+from steelyard.formats.robots.toml import DhRow, MdhRow, RobotTable
 from steelyard.identification.term_selection import candidate_terms
 from steelyard.model.terms import GEAR_TERMS, TERMS
 from steelyard.project.demos.demo import demo
@@ -183,7 +183,7 @@ def test_project_example_is_valid(workplace: Path) -> None:
 
 def test_robot_reference_lists_every_key() -> None:
     page = (DOCS / "robots.md").read_text("utf-8")
-    for kind in (Table, MdhRow, DhRow):
+    for kind in (RobotTable, MdhRow, DhRow):
         for key in kind.__struct_fields__:
             assert re.search(rf"`\[*{key}\]*`", page), key
 

@@ -14,7 +14,7 @@ from steelyard._arrays import Array
 from steelyard.design.criteria import ConditionNumber, Criterion, DeviationTargets, DOptimal
 from steelyard.design.families import BSplineFamily, FourierFamily
 from steelyard.design.gradients import RegressorGradient, smoothed
-from steelyard.design.objective import Plan
+from steelyard.design.objective import DesignObjective
 from steelyard.errors import ModelError
 from steelyard.formats.robots import read_robot
 from steelyard.model.base_parameters import base_parameters
@@ -204,13 +204,15 @@ def test_singular_information_scores_infinite() -> None:
 # --- The whole way: from the numbers of a motion to criterion and torque barrier --------------------------------------
 
 
-def plan_of(model: Model, family: FourierFamily | BSplineFamily, criterion: Criterion, loads: tuple[str, ...]) -> Plan:
+def plan_of(
+    model: Model, family: FourierFamily | BSplineFamily, criterion: Criterion, loads: tuple[str, ...]
+) -> DesignObjective:
     base, theta = base_parameters(model), model.layout.nominal
     limits = MotionLimits.of(model.robot, 10.0, torque_share=0.9)
     score = criterion.bound(base, theta)
     noise = np.linspace(0.5, 1.5, model.robot.dof)
     given = np.diag(np.linspace(1.0, 2.0, len(base)))
-    return Plan(model, base, loads, family, 8.0, 25.0, noise, limits, score, theta, given)
+    return DesignObjective(model, base, loads, family, 8.0, 25.0, noise, limits, score, theta, given)
 
 
 def tx40(width: float = 0.05) -> Model:

@@ -26,7 +26,15 @@ from steelyard.estimators.gradient.stopping import (
     printed_proximity,
     sample_proximity,
 )
-from steelyard.estimators.gradient.update_rules import Box, Gradient, Normalised, Published, Seen, closed_form, follow
+from steelyard.estimators.gradient.update_rules import (
+    Gradient,
+    Normalised,
+    ParameterBounds,
+    Published,
+    Seen,
+    closed_form,
+    follow,
+)
 from steelyard.identification.identify import identify
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -106,7 +114,7 @@ def test_rows_of_zeros_change_nothing() -> None:
         (lambda: Normalised(floor=-1.0), "zero or positive"),
         (lambda: Published(inertia="true"), r"Unknown inertia 'true'. Did you mean 'truth'\?"),
         (lambda: Gradient(0.0), "must be positive"),
-        (lambda: Box(np.ones(2), np.zeros(2)), "lower ≤ upper"),
+        (lambda: ParameterBounds(np.ones(2), np.zeros(2)), "lower ≤ upper"),
         (lambda: StoppingRule(eps1=0.0), "eps1"),
         (lambda: StoppingRule(excitation=-1.0), "excitation"),
         (lambda: AdaptiveControl(alpha=0.0), "alpha"),
@@ -224,7 +232,7 @@ def test_a_disturbance_acts_on_the_robot_and_a_box_keeps_the_estimate_inside() -
 
     motions = varied_motions(8, 3)
     calm = driven(motions, Normalised())
-    box = Box(0.8 * P, 1.2 * P)
+    box = ParameterBounds(0.8 * P, 1.2 * P)
     made = [
         adaptive_experiment(planar(), motions, 0.9 * P, Normalised(), NEVER, CONTROL, measured, bounds, coordinates())
         for measured, bounds in ((Measurement(shove), None), (Measurement(shove), box))
@@ -307,7 +315,7 @@ def test_recursive_shows_its_way() -> None:
 
 def test_follow_projects_on_the_box() -> None:
     rng = np.random.default_rng(0)
-    truth, box = np.array([1.0, -1.0]), Box(np.array([0.5, -1.5]), np.array([1.5, -0.5]))
+    truth, box = np.array([1.0, -1.0]), ParameterBounds(np.array([0.5, -1.5]), np.array([1.5, -0.5]))
     seen = [Seen(w, w @ truth + 5.0) for w in rng.normal(size=(30, 1, 2))]
     path = np.array(list(follow(Normalised(), truth, seen, box)))
     assert np.all((path >= box.lower) & (path <= box.upper))

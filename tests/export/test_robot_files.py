@@ -18,7 +18,7 @@ from steelyard._arrays import Array
 from steelyard.errors import MissingExtraError, ModelError, OutputError, RobotError
 from steelyard.export.export import Export
 from steelyard.export.parity import checked_parity, parity, random_states
-from steelyard.export.robot_files.changes import Change
+from steelyard.export.robot_files.changes import FileChange
 from steelyard.export.robot_files.fixed_bodies import split
 from steelyard.export.robot_files.friction_line import POSTURES, SPEED
 from steelyard.export.robot_files.inertial import inertial, number
@@ -327,9 +327,9 @@ def test_changes_are_the_numbers_that_differ(tmp_path: Path) -> None:
     theta[upper] = transformed_inertia(1.5 * theta[upper], np.eye(3), np.zeros(3))
     theta[model.layout.index("shoulder.Fv")] = 0.25
     changes = {(c.owner, c.quantity): c for c in edited_urdf(model, theta, path).changes}
-    assert changes["upper", "mass"] == Change("upper", "mass", "kg", 3.0, 4.5)
-    assert changes["shoulder", "damping"] == Change("shoulder", "damping", "N.m.s", 0.2, 0.25)
-    assert changes["rail", "damping"] == Change("rail", "damping", "N.s/m", None, 0.0)
+    assert changes["upper", "mass"] == FileChange("upper", "mass", "kg", 3.0, 4.5)
+    assert changes["shoulder", "damping"] == FileChange("shoulder", "damping", "N.m.s", 0.2, 0.25)
+    assert changes["rail", "damping"] == FileChange("rail", "damping", "N.s/m", None, 0.0)
     assert {owner for owner, _ in changes} == {"upper", "shoulder", "elbow", "rail"}
     assert ("upper", "com x") not in changes  # 1.5 times the body has its centre where it was
 
@@ -617,7 +617,7 @@ def test_a_lump_that_loses_its_mass_is_accepted_by_mujoco(tmp_path: Path) -> Non
     point = inertial_vector(2.0, np.array([0.1, 0.2, 0.3]), np.zeros((3, 3)))
     export = edited_mjcf(Model(read_robot(path)), point, path)
     assert export.parity is not None
-    assert Change("lump", "mass", "kg", 1.0, 0.0) in export.changes
+    assert FileChange("lump", "mass", "kg", 1.0, 0.0) in export.changes
     (note,) = export.notes
     assert "lump (1 → 0 kg)" in note
     assert '"entropic"' in note

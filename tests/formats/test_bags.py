@@ -31,7 +31,7 @@ from steelyard.errors import DataError, MissingExtraError
 from steelyard.formats.bags import mcap as mcap_records
 from steelyard.formats.bags import records as bag_records
 from steelyard.formats.bags.bag import read_bag
-from steelyard.formats.bags.joined_topics import Follower, Joined
+from steelyard.formats.bags.joined_topics import Joined, JoinedTopic
 from steelyard.formats.bags.layout import Layouts, read_numbers
 from steelyard.formats.bags.types import Definition, message_types
 from steelyard.formats.logs import read_recording
@@ -613,7 +613,7 @@ def test_interpolation_does_not_depend_on_the_blocks(times: list[int], rows: lis
 
     def laid(size: int) -> list[list[float]]:
         leader = Blocks({"t": np.array(rows, float)}, size)
-        joined = Joined("a", leader, "t", (Follower("b", Blocks({"t": t, "x": x}, 40), {"x": "x"}),))
+        joined = Joined("a", leader, "t", (JoinedTopic("b", Blocks({"t": t, "x": x}, 40), {"x": "x"}),))
         blocks = list(joined.blocks(("t", "x")))
         return [np.concatenate([block[name] for block in blocks]).tolist() for name in ("t", "x")]
 

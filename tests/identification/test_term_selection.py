@@ -14,7 +14,7 @@ from steelyard.estimators.least_squares import joint_deviations
 from steelyard.identification.term_selection import (
     Offer,
     Selection,
-    Trial,
+    TermTrial,
     _Chooser,
     candidate_terms,
     independent_runs,
@@ -249,8 +249,8 @@ def test_blocks_of_time_may_stand_for_runs_when_asked() -> None:
 
 
 def test_findings_and_the_problem_of_a_selection() -> None:
-    trial = Trial("joint1", "stribeck 0.1", 0.2, 0.1, 0.5, 0.01, 1.0, "taken")
-    gone = Trial("joint2", "dahl", 0.2, 0.1, -0.1, 0.01, 0.2, "dropped")
+    trial = TermTrial("joint1", "stribeck 0.1", 0.2, 0.1, 0.5, 0.01, 1.0, "taken")
+    gone = TermTrial("joint2", "dahl", 0.2, 0.1, -0.1, 0.01, 0.2, "dropped")
     selection = Selection((Coulomb(), STRIBECK), (trial, gone), (("a",), ("b",)))
     (finding,) = selection.findings()
     assert finding.code == "selected-terms"

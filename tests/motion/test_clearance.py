@@ -21,7 +21,7 @@ from steelyard.design.criteria import DOptimal
 from steelyard.design.design import SPARE, Design, design_excitation
 from steelyard.design.families import BSplineFamily, FourierFamily
 from steelyard.design.feasibility import check_posture
-from steelyard.design.objective import REACH, Plan, barrier
+from steelyard.design.objective import REACH, DesignObjective, barrier
 from steelyard.errors import DataError, EstimationError, ModelError, RobotError
 from steelyard.formats.motion_limits import read_limits
 from steelyard.formats.robots import read_robot
@@ -881,8 +881,8 @@ def test_the_objective_has_an_exact_gradient() -> None:
     base, family = base_parameters(model), FourierFamily(3)
     x = 0.05 * np.random.default_rng(0).normal(size=3 * family.size)
 
-    def plan_with(surroundings: Surroundings) -> Plan:
-        return Plan(
+    def plan_with(surroundings: Surroundings) -> DesignObjective:
+        return DesignObjective(
             model=model,
             base=base,
             loads=("none",),

@@ -7,7 +7,14 @@ import pytest
 
 from steelyard._arrays import Array
 from steelyard.estimators.gradient.stopping import PublishedStop, StoppingRule
-from steelyard.estimators.gradient.update_rules import Box, Normalised, Published, UpdateRule, closed_form, follow
+from steelyard.estimators.gradient.update_rules import (
+    Normalised,
+    ParameterBounds,
+    Published,
+    UpdateRule,
+    closed_form,
+    follow,
+)
 from steelyard.motion.trajectory import dwell
 from testbed.p1 import NEVER, P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
 
@@ -150,7 +157,7 @@ def test_noise_at_rest_points_is_divided_by_nothing() -> None:
 
 def test_bounds_keep_the_published_update_from_running_away() -> None:
     """Ω (8): with p1 and p2 at least half of what they are, D(q, P̂) stays positive definite."""
-    box = Box(0.5 * P, 2.0 * P)
+    box = ParameterBounds(0.5 * P, 2.0 * P)
     motions = varied_motions(16, 0)
     made = driven(motions, Published(), box.project(INDEFINITE), NEVER, box=box)
     assert not made.diverged

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.estimators.gradient.adaptive_control import Adaptation, AdaptiveControl, Measurement, adaptive_experiment
 from steelyard.estimators.gradient.stopping import Stop, StoppingRule
-from steelyard.estimators.gradient.update_rules import Box, Seen, UpdateRule
+from steelyard.estimators.gradient.update_rules import ParameterBounds, Seen, UpdateRule
 from steelyard.formats.robots import read_robot
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -62,7 +62,7 @@ def driven(
     stop: Stop = NEVER,
     noise: float = 0.0,
     seed: int = 0,
-    box: Box | None = None,
+    box: ParameterBounds | None = None,
 ) -> Adaptation:
     """The adaptive experiment on the planar arm, `noise` [rad/s²] on the measured accelerations."""
     measured = Measurement(acceleration_noise=noise, rng=np.random.default_rng(seed))

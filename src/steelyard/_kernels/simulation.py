@@ -74,7 +74,7 @@ class Wiring(NamedTuple):
     rate: float
 
 
-class Track(NamedTuple):
+class RunSignals(NamedTuple):
     """Signals of a run, a column a sample (n, N); noise and disturbance are one column of zeros where there are none.
 
     `steps` (N,) counts the plant's steps, negative where implicit.

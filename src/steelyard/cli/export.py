@@ -16,7 +16,7 @@ from steelyard.errors import OutputError, ProjectError, choices
 
 if TYPE_CHECKING:
     from steelyard.export import Export, IdentifiedModel
-    from steelyard.export.robot_files.changes import Change
+    from steelyard.export.robot_files.changes import FileChange
     from steelyard.project.reopen import Reopened
 
 SCHEMA = "steelyard.export/1"
@@ -244,7 +244,7 @@ def _show(made: Export, chosen: IdentifiedModel | None) -> None:
         say(f"Read back: {'without friction, ' if made.name in MODELS else ''}{made.parity}.", "bold")
 
 
-def _change_table(changes: Sequence[Change]) -> Table:
+def _change_table(changes: Sequence[FileChange]) -> Table:
     table = Table(Column("link or joint", no_wrap=True), "quantity", "before", "after", "unit", title="What changed")
     for one in changes:
         before, after = ("—" if x is None else number(x) for x in (one.before, one.after))

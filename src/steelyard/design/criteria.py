@@ -23,7 +23,7 @@ _factorised, _inverted = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 _STATES = 2000
 
 
-class Score(NamedTuple):
+class CriterionValue(NamedTuple):
     """value: the criterion as it is told; objective: what is made small; slope G (b, b) = ∂objective/∂F, symmetric."""
 
     value: float
@@ -36,7 +36,7 @@ class Criterion(Protocol):
 
     name: ClassVar[str]
 
-    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], Score]:
+    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], CriterionValue]:
         """The score of an information matrix F (b, b); infinite where F is singular to rounding."""
         ...
 
@@ -56,23 +56,23 @@ class DOptimal:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
 
-    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], Score]:
+    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], CriterionValue]:
         chosen = _indices(base, self.parameters)
 
-        def score(f: Array) -> Score:
+        def score(f: Array) -> CriterionValue:
             found = _inverse(f)
             if found is None:
                 return _singular(f)
             c, log_det = found
             if not self.parameters:
                 value = -0.5 * log_det / len(f)
-                return Score(value, value, -0.5 / len(f) * c)
+                return CriterionValue(value, value, -0.5 / len(f) * c)
             part = c[:, chosen]
             sign, size = np.linalg.slogdet(part[chosen])
             if sign <= 0.0:
                 return _singular(f)
             value = 0.5 * float(size) / len(chosen)
-            return Score(value, value, -0.5 / len(chosen) * part @ np.linalg.solve(part[chosen], part.T))
+            return CriterionValue(value, value, -0.5 / len(chosen) * part @ np.linalg.solve(part[chosen], part.T))
 
         return score
 
@@ -93,10 +93,10 @@ class ConditionNumber:
         if not 1.0 <= self.sharpness <= 50.0:
             raise ValueError(f"The sharpness of a condition number must lie between 1 and 50, not {self.sharpness!r}.")
 
-    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], Score]:
+    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], CriterionValue]:
         p = self.sharpness
 
-        def score(f: Array) -> Score:
+        def score(f: Array) -> CriterionValue:
             scale = _scale(f)
             if scale is None:
                 return _singular(f)
@@ -111,7 +111,7 @@ class ConditionNumber:
             # S = D F D: through F itself, and through the diagonal of F that D is made of
             slope = slope * np.outer(scale, scale)
             slope[np.diag_indices(len(f))] -= np.einsum("ij,ij->i", slope, f) * scale**2
-            return Score(value, objective, slope)
+            return CriterionValue(value, objective, slope)
 
         return score
 
@@ -156,12 +156,12 @@ class DeviationTargets:
             out[name] = share * abs(value)
         return out
 
-    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], Score]:
+    def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], CriterionValue]:
         wanted, p = self.targets(base, theta), self.sharpness
         chosen = _indices(base, wanted)
         target = np.array(list(wanted.values()))
 
-        def score(f: Array) -> Score:
+        def score(f: Array) -> CriterionValue:
             c = covariance(f)
             if c is None:
                 return _singular(f)
@@ -172,7 +172,7 @@ class DeviationTargets:
             objective = float(np.log(worst) + np.log(power.mean()) / p)
             part = c[:, chosen]
             slope = -(part * (0.5 * power / power.sum() / variance)) @ part.T
-            return Score(float(np.exp(objective)), objective, slope)
+            return CriterionValue(float(np.exp(objective)), objective, slope)
 
         return score
 
@@ -241,8 +241,8 @@ def _scale(f: Array) -> Array | None:
     return 1.0 / np.sqrt(diagonal)
 
 
-def _singular(f: Array) -> Score:
-    return Score(np.inf, np.inf, np.zeros_like(f))
+def _singular(f: Array) -> CriterionValue:
+    return CriterionValue(np.inf, np.inf, np.zeros_like(f))
 
 
 def _indices(base: BaseParameters, names: Sequence[str] | Mapping[str, float]) -> list[int]:

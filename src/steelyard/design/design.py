@@ -13,7 +13,7 @@ from steelyard.design.families import Family, FourierFamily
 from steelyard.design.feasibility import check_limits, check_loads, holding_posture
 from steelyard.design.forecast import Forecast, checked_noise, forecast, forecast_of, planned, sample_times
 from steelyard.design.gradients import RegressorGradient, smoothed
-from steelyard.design.objective import Plan
+from steelyard.design.objective import DesignObjective
 from steelyard.design.optimiser import STAGES, Slope, minimise
 from steelyard.design.prior_knowledge import Known, known
 from steelyard.errors import DataError, EstimationError, choices
@@ -137,7 +137,7 @@ def design_excitation(
     sigma, said = _noise(model, stated, earlier)
     clearance = None if surroundings is None else Clearance.of(model.robot, surroundings)
     posture = holding_posture(model, limits, theta, loads, TORQUE_SHARE, seed, clearance, SPARE)
-    plan = Plan(
+    plan = DesignObjective(
         model=smoothed(model, smooth),
         base=base,
         loads=tuple(loads),
@@ -221,7 +221,7 @@ def _noise(model: Model, stated: Array | None, earlier: Known | None) -> tuple[A
     return np.ones(model.robot.dof), "σ of the rows taken as 1 N·m or N for want of effort limits: state the noise"
 
 
-def _starts(plan: Plan, still: Array, rng: np.random.Generator, starts: int) -> list[Array]:
+def _starts(plan: DesignObjective, still: Array, rng: np.random.Generator, starts: int) -> list[Array]:
     """The best of random motions about a posture that the motors can hold, all strictly within the limits."""
     blocks = len(plan.linear.lower)
     enough, clear = max(0.95, 0.5 * (1.0 + plan.torque_share(still))), _ROOM * plan.room(still)
@@ -249,8 +249,8 @@ def _starts(plan: Plan, still: Array, rng: np.random.Generator, starts: int) -> 
 
 
 def _kept(
-    plan: Plan,
-    exact: Plan,
+    plan: DesignObjective,
+    exact: DesignObjective,
     still: Array,
     found: Sequence[tuple[float, Array]],
     check: Callable[[Sequence[Trajectory]], object] | None,
@@ -286,7 +286,7 @@ def _kept(
     return moved, len(refusals)
 
 
-def _shrunk(exact: Plan, still: Array, x: Array) -> tuple[Array | None, str]:
+def _shrunk(exact: DesignObjective, still: Array, x: Array) -> tuple[Array | None, str]:
     """x, drawn towards standing still until its torques hold at `FINER` times the rate, and its distances for all t.
 
     It hardly ever moves. Where it cannot be done, what went wrong last.
@@ -300,7 +300,7 @@ def _shrunk(exact: Plan, still: Array, x: Array) -> tuple[Array | None, str]:
     return None, wrong
 
 
-def _passed(exact: Plan, trajectories: Sequence[Trajectory]) -> str:
+def _passed(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> str:
     """Which limit motions pass between the samples; nothing where they pass none."""
     if exact.clearance is not None:
         for row in _distances(exact.clearance, trajectories):
@@ -309,11 +309,11 @@ def _passed(exact: Plan, trajectories: Sequence[Trajectory]) -> str:
     return "the torques pass their limits" if np.any(_peak(exact, trajectories) > exact.limits.torque) else ""
 
 
-def _finest(exact: Plan) -> Array:
+def _finest(exact: DesignObjective) -> Array:
     return sample_times(exact.duration, FINER * exact.rate_hz)
 
 
-def _peak(exact: Plan, trajectories: Sequence[Trajectory]) -> Array:
+def _peak(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> Array:
     """The largest |τ| (n,) of the nominal model at `FINER` times the rate; zero where no torque is limited."""
     if exact.theta is None or not np.isfinite(exact.limits.torque).any():
         return np.zeros_like(exact.limits.torque)
@@ -331,7 +331,7 @@ def _worst(every: Sequence[tuple[Reached, ...]]) -> list[Reached]:
     return [max(one, key=lambda row: row.beyond) for one in zip(*every, strict=True)]
 
 
-def _limits_report(exact: Plan, trajectories: Sequence[Trajectory]) -> tuple[Reached, ...]:
+def _limits_report(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> tuple[Reached, ...]:
     """Every finite limit and every pair; of several motions the one that comes nearest to it."""
     limits, joints = exact.limits, exact.model.robot.axis_names
     rows = _worst([reached(path, limits, joints) for path in trajectories])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
-from steelyard.design.criteria import Score
+from steelyard.design.criteria import CriterionValue
 from steelyard.design.families import Family
 from steelyard.design.forecast import sample_times
 from steelyard.design.gradients import RegressorGradient
@@ -112,7 +112,7 @@ class RunInformation:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Plan:
+class DesignObjective:
     """Several runs of one family, x (runs · n · K,) in halves of each joint's range about its middle.
 
     given (b, b) is the information there is already; torque (n,) bounds the nominal model's, infinite where free.
@@ -127,7 +127,7 @@ class Plan:
     rate_hz: float
     noise: Array
     limits: MotionLimits
-    score: Callable[[Array], Score]
+    score: Callable[[Array], CriterionValue]
     theta: Array | None = None
     given: Array | None = None
     clearance: Clearance | None = None

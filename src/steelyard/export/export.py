@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.export.parity import Parity
-from steelyard.export.robot_files.changes import Change
+from steelyard.export.robot_files.changes import FileChange
 from steelyard.export.robot_files.friction_line import FrictionLine
 
 
@@ -23,7 +23,7 @@ class Export:
     name: str
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     parity: Parity | None = None
     friction: tuple[FrictionLine, ...] = ()
     notes: tuple[str, ...] = ()

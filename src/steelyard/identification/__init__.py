@@ -16,7 +16,7 @@ from steelyard.identification.result import DriveGains, Identification, RunRecor
 from steelyard.identification.term_selection import (
     Offer,
     Selection,
-    Trial,
+    TermTrial,
     candidate_terms,
     independent_runs,
     select_terms,
@@ -36,7 +36,7 @@ __all__ = [
     "Quantity",
     "RunRecord",
     "Selection",
-    "Trial",
+    "TermTrial",
     "candidate_terms",
     "compare_legs",
     "estimate_delays",

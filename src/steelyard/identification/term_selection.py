@@ -45,7 +45,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TermTrial:
     """What a term bought at a joint: its error without and with the term, over runs left out.
 
     gain     1 − with / without
@@ -72,12 +72,12 @@ class Selection:
     """
 
     terms: tuple[Term, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[TermTrial, ...]
     folds: tuple[tuple[str, ...], ...]
     refused: str | None = None
 
     @property
-    def placebos_passed(self) -> tuple[Trial, ...]:
+    def placebos_passed(self) -> tuple[TermTrial, ...]:
         return tuple(trial for trial in self.trials if trial.verdict == "placebo passed")
 
     def findings(self) -> tuple[Finding, ...]:
@@ -231,7 +231,7 @@ class _Chooser:
             active[k] = column.owner not in self.joints
         for term in self.plain:
             active[self.columns(term)] = True
-        trials: list[Trial] = []
+        trials: list[TermTrial] = []
         on: dict[int, set[str]] = {}
         for k, term in enumerate(self.plain):
             on[k] = {e.column.owner for e in term.entries(self.model.robot)}
@@ -271,7 +271,7 @@ class _Chooser:
         return Selection(tuple(terms), tuple(trials), groups)
 
     def _round(
-        self, offered: Sequence[Offer], active: NDArray[np.bool_], taken: dict[str, set[str]], trials: list[Trial]
+        self, offered: Sequence[Offer], active: NDArray[np.bool_], taken: dict[str, set[str]], trials: list[TermTrial]
     ) -> list[tuple[Offer, str]]:
         """One look at every offer on every joint at once, then at the promising ones alone; the best on each joint.
 
@@ -279,7 +279,7 @@ class _Chooser:
         gains may be owed to another's column, so a term is taken only for what it buys by itself.
         """
         before = self.errors(active)
-        seen: dict[tuple[str, str], Trial] = {}
+        seen: dict[tuple[str, str], TermTrial] = {}
         for offer in offered:
             more = active.copy()
             more[self.columns(offer.term)] = True
@@ -319,7 +319,7 @@ class _Chooser:
                     trials.append(replace(trial, verdict=told))
         return winners
 
-    def _trial(self, joint: str, label: str, without: Array, including: Array) -> Trial:
+    def _trial(self, joint: str, label: str, without: Array, including: Array) -> TermTrial:
         """Errors of one joint (folds,) without and with a term."""
         whole = float(np.sum(without)) or 1.0
         size = np.sqrt(max(self._effort(joint), 1e-300))
@@ -327,7 +327,7 @@ class _Chooser:
         # of the sum of the folds' gains; halved because the root of the squares is compared
         std = 0.5 * float(np.std(without - including, ddof=1)) * np.sqrt(len(without)) / whole
         improved = float(np.mean(including < without))
-        return Trial(
+        return TermTrial(
             joint, label, float(np.sqrt(whole)) / size, float(np.sqrt(np.sum(including))) / size,
             float(gain), std, improved, "",
         )  # fmt: skip
@@ -336,7 +336,7 @@ class _Chooser:
         return float(np.sum(self.gram[:, self.joints.index(joint), -1, -1]))
 
 
-def _passes(trial: Trial) -> bool:
+def _passes(trial: TermTrial) -> bool:
     """The significance rule: 1 %, one standard error, 70 % of the folds."""
     return trial.gain >= LEAST_GAIN and trial.gain > trial.std and trial.folds >= LEAST_FOLDS
 

@@ -25,7 +25,7 @@ class LoopEquations:
     (n,) is 1 for a joint that turns and the robot's length [m] for one that slides. `names` (m,): the loop of a row."""
 
     robot: Robot
-    constraints: kernels.Constraints
+    constraints: kernels.LoopConstraints
     unit: Array
     names: tuple[str, ...]
 
@@ -154,7 +154,7 @@ def loop_equations(robot: Robot) -> LoopEquations:
     table = np.zeros((len(curves), max([len(c) for c in curves], default=1)))
     for p, curve in enumerate(curves):
         table[p, : len(curve)] = curve
-    constraints = kernels.Constraints(
+    constraints = kernels.LoopConstraints(
         joint=np.array([(joint.parent, not joint.is_prismatic) for joint in robot.joints], np.int64),
         geometry=np.stack([np.concatenate([joint.placement.ravel(), joint.screw]) for joint in robot.joints]),
         links=np.array([[robot.link_index(end.link) + 1 for end in f.ends] for f in frames], np.int64).reshape(-1, 2),

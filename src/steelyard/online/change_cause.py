@@ -16,7 +16,7 @@ from steelyard.identification.bodies import BODY, BODY_UNITS, body_slope, body_v
 from steelyard.identification.payload_fit import Balance, Time, Weights, balance_of
 from steelyard.identification.result import Identification
 from steelyard.model.payload import Payload
-from steelyard.online.change_detection import Alarm, Reference
+from steelyard.online.change_detection import Alarm, Baseline
 from steelyard.regression.information import Information, triangular
 from steelyard.regression.statistics import jackknife_covariance
 
@@ -118,7 +118,7 @@ class Change:
 
 
 def weigh_since(
-    robot: Identification, reference: Reference, since: Information, payload: Payload, tool: Tool
+    robot: Identification, baseline: Baseline, since: Information, payload: Payload, tool: Tool
 ) -> tuple[Pickup, Explained]:
     """The body on a robot that stays as it was identified, from rows since a change, and what explains them.
 
@@ -132,7 +132,7 @@ def weigh_since(
     weights: Weights = {
         (run, joint): 1.0 / sigma
         for run in dict.fromkeys(time[0] for time in since.times)
-        for joint, sigma in enumerate(reference.sigma)
+        for joint, sigma in enumerate(baseline.sigma)
         if np.isfinite(sigma)
     }
     b = len(robot.base)
@@ -140,20 +140,20 @@ def weigh_since(
     parts = [_equations(balance, balance.stacked(weights, group), b) for group in groups]
     rows = triangular(np.concatenate(parts))
     held = np.zeros((b, 10 + b + 1))
-    held[:, 10:-1] = reference.root
+    held[:, 10:-1] = baseline.root
     mass, given = _GUESS, held
     for _ in range(_ITERATIONS):
-        given = np.concatenate([held, _expected(tool.widths(mass), reference.inflation, b)])
+        given = np.concatenate([held, _expected(tool.widths(mass), baseline.inflation, b)])
         mass = float(_solved(np.concatenate([rows, given]))[9])
     x = _solved(np.concatenate([rows, given]))
     pickup = Pickup(
         balance.payload,
         x[:10],
-        *_spread(robot, parts, given, x, reference.inflation),
+        *_spread(robot, parts, given, x, baseline.inflation),
         int(since.rows().max(initial=0)),
     )
     rest = rows[:, -1]
-    usual = float(sum(count for count, sigma in zip(since.rows(), reference.sigma, strict=True) if np.isfinite(sigma)))
+    usual = float(sum(count for count, sigma in zip(since.rows(), baseline.sigma, strict=True) if np.isfinite(sigma)))
     named = set(friction_columns(robot))
     rubbing = [10 + k for k, name in enumerate(robot.base.names) if name in named]
     return pickup, Explained(

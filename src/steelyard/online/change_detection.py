@@ -37,7 +37,7 @@ TOGETHER, SLOWLY = "all joints", "all joints, slowly"
 
 
 @dataclass(frozen=True)
-class Reference:
+class Baseline:
     """What residuals are judged by: parameters theta (C,), σ_j (n,), and what the parameters' own error adds.
 
     Var(y_j − w θ̂) = σ_j² + inflation · ‖R⁻ᵀ w‖²: `root` R (b, b) is the triangle of the weighted rows over the base

@@ -15,7 +15,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.online.causal_filter import CausalRows
 from steelyard.online.running_information import RunningInformation
-from steelyard.online.survey import Survey
+from steelyard.online.survey import StreamSurvey
 from steelyard.regression.forgetting import Forgetting
 from steelyard.regression.information import Information
 from steelyard.regression.observe import RowBatch
@@ -24,7 +24,7 @@ from steelyard.regression.observe import RowBatch
 _BLOCK_S = 0.25
 
 
-class Fit(NamedTuple):
+class StreamFit(NamedTuple):
     """An identification and the rows that it comes from, joints without a live effort left out."""
 
     result: Identification
@@ -39,7 +39,7 @@ class Learner:
     """
 
     def __init__(
-        self, rows: CausalRows, base: BaseParameters, estimator: RLS, survey: Survey, refresh_s: float
+        self, rows: CausalRows, base: BaseParameters, estimator: RLS, survey: StreamSurvey, refresh_s: float
     ) -> None:
         self.rows, self.base, self.estimator, self.survey = rows, base, estimator, survey
         self.refresh = max(1, round(refresh_s * self.row_rate))
@@ -73,7 +73,7 @@ class Learner:
             self.fresh = 0
         return due
 
-    def refreshed(self) -> Fit | None:
+    def refreshed(self) -> StreamFit | None:
         """A new identification if one is due and there are enough rows for it."""
         if not self.due():
             return None
@@ -82,7 +82,7 @@ class Learner:
         except EstimationError:
             return None  # too few rows yet
 
-    def fit(self) -> Fit:
+    def fit(self) -> StreamFit:
         """The identification from all rows learnt so far."""
         survey, problem = self.survey, self.rows.problem
         history = (f"followed from {survey.start:.6g} s, {survey.seen} samples", f"rows {self.rows.delay:.3g} s later")
@@ -94,4 +94,4 @@ class Learner:
         if not information.blocks:
             raise EstimationError(f"No rows of '{self.name}' yet: the robot has not moved for longer than the filters.")
         result = identify(replace(problem, runs=[run]), self.estimator, information)
-        return Fit(result, information)
+        return StreamFit(result, information)

@@ -20,7 +20,7 @@ from steelyard.online.change_detection import Detector, Thresholds
 from steelyard.online.learner import Learner
 from steelyard.online.phases import Changed, ChangeSearch, Learning, Phase, State, Unwatched, Watching
 from steelyard.online.running_information import RunningInformation
-from steelyard.online.survey import Survey
+from steelyard.online.survey import StreamSurvey
 from steelyard.regression.observe import RowBatch
 from steelyard.regression.problem import REST_SHARE, REST_SPEED, Problem
 from steelyard.signals.channels import ChannelMap, ResolvedChannels, resolve
@@ -100,7 +100,7 @@ class Online:
                 "out the term 'load', or give the model 'carried' of an earlier identification."
             )
         self.watch, self.channels = watch, None if channels is None else resolve(channels, model.robot)
-        base, survey, rate = base_parameters(model), Survey.empty(model.robot.dof), float(preparation.rate_hz)
+        base, survey, rate = base_parameters(model), StreamSurvey.empty(model.robot.dof), float(preparation.rate_hz)
         speeds = [float(rest)] * model.robot.dof if isinstance(rest, int | float) else [float(x) for x in rest]
         run = survey.samples(name, model.robot.axis_names, rate)
         problem = Problem(model, [run], lowpass_hz, decimate, speeds, rest_share, tuple(delay))

@@ -16,8 +16,8 @@ from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.model.payload import Payload
 from steelyard.online.change_cause import Change, Tool, friction_columns, kind_of, weigh_since
-from steelyard.online.change_detection import Alarm, Detector, Reference
-from steelyard.online.learner import Fit, Learner
+from steelyard.online.change_detection import Alarm, Baseline, Detector
+from steelyard.online.learner import Learner, StreamFit
 from steelyard.online.residual_monitor import Calibration, Residuals
 from steelyard.online.running_information import RunningInformation
 from steelyard.regression.forgetting import Forgetting
@@ -93,7 +93,7 @@ class Learning:
             self.search,
             residuals,
             Detector(found.thresholds, rate),
-            _reference(self.learner, residuals, fit, found.inflation),
+            _baseline(self.learner, residuals, fit, found.inflation),
             fit.result,
             float(batch.t[-1]),
         )
@@ -112,7 +112,7 @@ class Watching:
     search: ChangeSearch
     residuals: Residuals
     detector: Detector
-    reference: Reference
+    baseline: Baseline
     latest: Identification
     last: float  # time of the last row [s of the log]
     pending: deque[tuple[RowBatch, NDArray[np.bool_]]] = field(default_factory=deque)
@@ -120,8 +120,8 @@ class Watching:
     def take(self, batch: RowBatch, moving: NDArray[np.bool_]) -> Watching | Changed:
         if batch.t[0] - self.last > 1.5 / self.learner.row_rate:
             self.detector.interrupted()
-        z = self.residuals.standardised(batch, self.reference)
-        alarm = self.detector.push(batch.number, z, moving & np.isfinite(self.reference.sigma)[:, None])
+        z = self.residuals.standardised(batch, self.baseline)
+        alarm = self.detector.push(batch.number, z, moving & np.isfinite(self.baseline.sigma)[:, None])
         self.pending.append((batch, moving))
         if alarm is not None:
             return self._changed(alarm)
@@ -130,8 +130,8 @@ class Watching:
         fit = self.learner.refreshed()
         if fit is None:
             return now
-        reference = _reference(self.learner, self.residuals, fit, self.reference.inflation)
-        return replace(now, latest=fit.result, reference=reference)
+        baseline = _baseline(self.learner, self.residuals, fit, self.baseline.inflation)
+        return replace(now, latest=fit.result, baseline=baseline)
 
     def closed(self) -> Watching:
         """Nothing more will come: the rows that wait are learnt."""
@@ -167,7 +167,7 @@ class Watching:
             learner,
             self.search,
             self.detector,
-            _reference(learner, self.residuals, fit, self.reference.inflation),
+            _baseline(learner, self.residuals, fit, self.baseline.inflation),
             since,
             Change(float(happened), sample, float(told), alarm),
             fit.result,
@@ -183,7 +183,7 @@ class Changed:
     learner: Learner
     search: ChangeSearch
     detector: Detector
-    reference: Reference
+    baseline: Baseline
     since: RunningInformation
     change: Change
     latest: Identification
@@ -199,9 +199,9 @@ class Changed:
         """With what the rows since the change say: the body, and whether it is one."""
         if not self.since.total:
             return self
-        robot, reference, search = self.latest, self.reference, self.search
-        pickup, explained = weigh_since(robot, reference, self.since.information(), search.payload, search.tool)
-        kind = kind_of(explained, len(friction_columns(robot)), reference.inflation)
+        robot, baseline, search = self.latest, self.baseline, self.search
+        pickup, explained = weigh_since(robot, baseline, self.since.information(), search.payload, search.tool)
+        kind = kind_of(explained, len(friction_columns(robot)), baseline.inflation)
         if kind == "payload" and not abs(pickup.mass) > SURE * pickup.mass_std:
             kind = "unknown"  # a body of any mass, none included, is no body
         change = replace(self.change, kind=kind, pickup=pickup, explained=explained)
@@ -213,9 +213,9 @@ class Changed:
 State = Unwatched | Learning | Watching | Changed
 
 
-def _reference(learner: Learner, residuals: Residuals, fit: Fit, inflation: float) -> Reference:
+def _baseline(learner: Learner, residuals: Residuals, fit: StreamFit, inflation: float) -> Baseline:
     """What residuals are compared with from now on."""
-    return residuals.reference(fit.result, learner.estimator.rule.remembered(fit.information), inflation)
+    return residuals.baseline(fit.result, learner.estimator.rule.remembered(fit.information), inflation)
 
 
 def _finding(change: Change, stream: str) -> Finding:

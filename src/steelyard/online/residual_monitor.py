@@ -13,7 +13,7 @@ from steelyard.estimators.least_squares import CLUSTERS, FEWEST_CLUSTERS, joint_
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.model import Model
-from steelyard.online.change_detection import Reference, Thresholds, calibrated
+from steelyard.online.change_detection import Baseline, Thresholds, calibrated
 from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import RowBatch
 
@@ -40,22 +40,22 @@ class Residuals:
         out[self._column, self._joint] = batch.w[self._place]
         return out
 
-    def standardised(self, batch: RowBatch, reference: Reference) -> Array:
-        """z (n, m) of rows: residuals over their deviation by the reference."""
+    def standardised(self, batch: RowBatch, baseline: Baseline) -> Array:
+        """z (n, m) of rows: residuals over their deviation by the baseline."""
         w = self.wide(batch)
         b, n, m = w.shape
-        rest = batch.y[0] - np.einsum("b,bjm->jm", reference.theta[list(self.base.kept)], w)
-        spread = solve_triangular(reference.root, w.reshape(b, n * m), trans=1, check_finite=False)
-        added = reference.inflation * np.einsum("bk,bk->k", spread, spread).reshape(n, m)
-        return rest / np.sqrt(np.nan_to_num(reference.sigma, nan=1.0)[:, None] ** 2 + added)
+        rest = batch.y[0] - np.einsum("b,bjm->jm", baseline.theta[list(self.base.kept)], w)
+        spread = solve_triangular(baseline.root, w.reshape(b, n * m), trans=1, check_finite=False)
+        added = baseline.inflation * np.einsum("bk,bk->k", spread, spread).reshape(n, m)
+        return rest / np.sqrt(np.nan_to_num(baseline.sigma, nan=1.0)[:, None] ** 2 + added)
 
-    def reference(self, result: Identification, information: Information, inflation: float) -> Reference:
+    def baseline(self, result: Identification, information: Information, inflation: float) -> Baseline:
         """What residuals are compared with after a fit of these rows."""
         sigma = joint_deviations(information, self.base)
         weights = np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
         whole = stacked(information, self.base.kept, weights)
         root = triangular(np.concatenate([whole, _weak(whole)]))[: len(self.base), :-1]
-        return Reference(result.theta, sigma, root, inflation)
+        return Baseline(result.theta, sigma, root, inflation)
 
 
 class Calibrated(NamedTuple):
@@ -95,11 +95,11 @@ class Calibration:
         parts = [stacked(learnt, base.kept, weights, group) for group in groups]
         weak = _weak(triangular(np.concatenate(parts)))
         own = {time[2]: g for g, group in enumerate(groups) for time in group}
-        references = []
+        baselines = []
         for g in range(len(groups)):
             r = triangular(np.concatenate([*(part for k, part in enumerate(parts) if k != g), weak]))
             root, y = r[: len(base), :-1], r[: len(base), -1]
-            references.append(Reference(base.theta(solve_triangular(root, y)), sigma, root, inflation))
+            baselines.append(Baseline(base.theta(solve_triangular(root, y)), sigma, root, inflation))
         size = learnt.block_rows[learnt.times[0][0]]
         judged, counted = [], []
         for batch, moving in self.kept:
@@ -107,7 +107,7 @@ class Calibration:
             mine = np.array([own.get(int(k), -1) for k in block])
             z = np.zeros_like(batch.v)
             for g in np.unique(mine[mine >= 0]):
-                z[:, mine == g] = self.residuals.standardised(batch, references[g])[:, mine == g]
+                z[:, mine == g] = self.residuals.standardised(batch, baselines[g])[:, mine == g]
             judged.append(z)
             counted.append(moving & (mine >= 0) & np.isfinite(sigma)[:, None])
         z, counts = np.concatenate(judged, axis=1), np.concatenate(counted, axis=1)

@@ -14,7 +14,7 @@ from steelyard.signals.samples import Piece, Samples, Stretch
 
 @final
 @dataclass(frozen=True)
-class Survey:
+class StreamSurvey:
     """The stream so far: samples `seen`, time of the first [s of the log], ranges (n,) of positions [rad | m] and
     efforts [N·m | N], and top speeds (n,) [rad/s | m/s] of the rows. Ranges are empty (∞ to −∞) before the first."""
 
@@ -27,11 +27,11 @@ class Survey:
     top_speed: Array
 
     @staticmethod
-    def empty(axes: int) -> Survey:
+    def empty(axes: int) -> StreamSurvey:
         none, least = np.full(axes, np.inf), np.full(axes, -np.inf)
-        return Survey(0, np.nan, none, least, none, least, np.zeros(axes))
+        return StreamSurvey(0, np.nan, none, least, none, least, np.zeros(axes))
 
-    def with_samples(self, t: Array, x: Array) -> Survey:
+    def with_samples(self, t: Array, x: Array) -> StreamSurvey:
         """After times (m,) and channels q, effort, … (2n or more, m)."""
         if not len(t):
             return self
@@ -47,7 +47,7 @@ class Survey:
             effort_high=np.maximum(self.effort_high, effort.max(axis=1)),
         )
 
-    def with_speeds(self, v: Array) -> Survey:
+    def with_speeds(self, v: Array) -> StreamSurvey:
         """After filtered velocities (n, m) of rows."""
         return replace(self, top_speed=np.maximum(self.top_speed, np.max(np.abs(v), axis=1)))
 

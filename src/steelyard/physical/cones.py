@@ -30,7 +30,7 @@ LARGEST = 1e8
 LENGTHS = (0.02, 2.0)
 
 
-class Scales(NamedTuple):
+class ConeScales(NamedTuple):
     """Sizes that make every link look alike to the solver: its mass [kg] and length [m], and every column's own."""
 
     links: dict[str, tuple[float, float]]
@@ -49,7 +49,7 @@ class Block(NamedTuple):
     inward: Array | None = None
 
 
-def column_scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
+def column_scales(base: BaseParameters, chi: Array, reference: Array) -> ConeScales:
     """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
 
     # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
@@ -71,7 +71,7 @@ def column_scales(base: BaseParameters, chi: Array, reference: Array) -> Scales:
             own_length = float(np.clip(np.sqrt(spread / own_mass), *LENGTHS))
         links[name] = (own_mass, own_length)
         columns[index] = own_mass * np.array([own_length**2] * 6 + [own_length] * 3 + [1.0])
-    return Scales(links, columns)
+    return ConeScales(links, columns)
 
 
 # The upper triangle column by column, as Clarabel stacks a symmetric matrix; off the diagonal times √2.
@@ -81,7 +81,7 @@ _STACK = np.where(_ROW == _COLUMN, 1.0, np.sqrt(2.0))
 _PSEUDO = np.column_stack([pseudo_inertia(unit)[_ROW, _COLUMN] for unit in np.eye(10)])
 
 
-def blocks_of(layout: Layout, scales: Scales, constraints: Constraints) -> list[Block]:
+def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> list[Block]:
     """The cones of all bodies, of the drive columns and of what else is known; each looks alike to the solver."""
     links = link_columns(layout)
     for name in constraints.links:
@@ -121,7 +121,7 @@ def _pseudo_inertia_block(
 
 
 def _bounds_block(
-    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: Scales, constraints: Constraints
+    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: ConeScales, constraints: Constraints
 ) -> Block:
     """m⁻ ≤ M ≤ m⁺, c⁻ M ≤ mc ≤ c⁺ M without the infinite ones, and n·mc + d M ≤ 0 for the faces of a hull."""
     unit = np.eye(len(layout))
@@ -144,7 +144,7 @@ def _bounds_block(
 
 
 def _ellipsoid_blocks(
-    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: Scales, constraints: Constraints
+    layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: ConeScales, constraints: Constraints
 ) -> list[Block]:
     """‖A⁻¹(mc − c₀ M)‖ ≤ M of every ellipsoid."""
     unit, blocks = np.eye(len(layout)), []

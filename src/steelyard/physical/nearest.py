@@ -28,7 +28,7 @@ from steelyard.physical.certificates import CERTIFIED, smallest_eigenvalues, unp
 from steelyard.physical.cones import (
     Answer,
     Block,
-    Scales,
+    ConeScales,
     blocks_of,
     clipped,
     column_scales,
@@ -205,7 +205,7 @@ class _Question:
     reference: Array
     width: Array
     held: NDArray[np.bool_]
-    scales: Scales
+    scales: ConeScales
 
     @staticmethod
     def of(
@@ -278,7 +278,7 @@ class _Question:
         return self.base.names[worst], float(moves[worst])
 
 
-def cones_of(layout: Layout, constraints: Constraints, scales: Scales) -> list[Block]:
+def cones_of(layout: Layout, constraints: Constraints, scales: ConeScales) -> list[Block]:
     """The cones of what may move; a body that is stated whole is not looked at."""
     free = ~held_columns(layout)
     blocks = blocks_of(layout, scales, constraints)

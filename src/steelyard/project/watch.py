@@ -44,7 +44,7 @@ _CLOCK_ROWS = 100
 
 
 @dataclass(frozen=True)
-class Plan:
+class WatchPlan:
     """What is followed and how: the project with numbers in the place of "auto" and the log as its only run, the model,
     the rest mask [rad/s | m/s], the log's rate where it is known beforehand [Hz], the project's own `rls` or one that
     forgets nothing, and what was decided."""
@@ -81,7 +81,9 @@ class Plan:
         return GrowingLog(self.log, self.columns, self.project.spec.run[0].delimiter)
 
 
-def plan(project: Project, log: Path | None = None, finished: bool = False, progress: Progress | None = None) -> Plan:
+def plan(
+    project: Project, log: Path | None = None, finished: bool = False, progress: Progress | None = None
+) -> WatchPlan:
     """How a log is followed (by default that of the first run to identify).
 
     What the project leaves to the data is settled from its other runs to identify, or from the log itself if that is
@@ -118,7 +120,7 @@ def plan(project: Project, log: Path | None = None, finished: bool = False, prog
         asked, findings = _without_logs(asked, open_ends)
         speeds = REST_SPEED if spec.prepare.rest is None else spec.prepare.rest
         rest = tuple(per_joint("prepare.rest", speeds, model.robot))
-    return Plan(
+    return WatchPlan(
         asked.with_spec(run=[run]), log, model, rest, rate, stated if isinstance(stated, RLS) else RLS(), findings
     )
 
@@ -219,7 +221,7 @@ class Refresh(NamedTuple):
 class Follower:
     """A log followed: `poll` reads what is new and gives the refreshes it leads to, `end` the last of them."""
 
-    def __init__(self, plan: Plan, log: GrowingLog, options: Options) -> None:
+    def __init__(self, plan: WatchPlan, log: GrowingLog, options: Options) -> None:
         self.plan, self.log, self.options = plan, log, options
         self.course = Course()
         self.online: Online | None = None

@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
     ends: tuple[str, str]
 
 
-class Row(NamedTuple):
+class PreviewRow(NamedTuple):
     """A base parameter: its value, σ to expect, relative σ, and σ now."""
 
     name: str
@@ -158,7 +158,7 @@ def picture(
     )
 
 
-def parameter_rows(forecast: Forecast, values: Array, relative: Array, before: Forecast | None) -> list[Row]:
+def parameter_rows(forecast: Forecast, values: Array, relative: Array, before: Forecast | None) -> list[PreviewRow]:
     now = np.full(len(values), np.nan) if before is None else before.std
     rows = []
     for name, unit, value, std, share, earlier in zip(
@@ -166,7 +166,7 @@ def parameter_rows(forecast: Forecast, values: Array, relative: Array, before: F
         now.tolist(), strict=True,
     ):  # fmt: skip
         rows.append(
-            Row(
+            PreviewRow(
                 name,
                 numerals.given(value),
                 numerals.number(std, 3),

@@ -26,14 +26,13 @@ from steelyard.signals.derivatives import (
     noise_ratio,
     row_blocks,
 )
+from steelyard.signals.log_findings import log_findings
 from steelyard.signals.recording import CHUNK_ROWS, Progress, Recording
 from steelyard.signals.references import commanded, reference_history
 from steelyard.signals.samples import Commanded, Piece, Samples, Stretch
 from steelyard.signals.spectrum import quanta, rounding_findings
 
 BLOCK = 32768
-# No joint moves this far [rad | m] from one row of a log to the next.
-_LEAP = 1.0
 
 
 @dataclass(frozen=True)
@@ -297,74 +296,17 @@ class _Plan:
             lines.append(f"used from {window[0]:.6g} s to {window[1]:.6g} s")
         return tuple(lines)
 
-    def _signal_findings(self) -> Iterator[Finding]:
-        """Clipped efforts, and rounding that is a noticeable part of a signal."""
-        s = self.survey
-        for name, fraction, limit in zip(self.joints, s.saturation, s.limit, strict=True):
-            if fraction > 0.0:
-                yield Finding(
-                    "saturated-effort",
-                    "warning",
-                    f"the effort of {name} is clipped: in {fraction:.2%} of the rows it sits at {limit:.6g}, as logged",
-                    name,
-                    "record a slower motion, or keep the clipped time out with 'seconds' or 'rows'",
-                )
+    def findings(self) -> tuple[Finding, ...]:
+        unfiltered = self.settings.cutoff_hz is None and self.channels.v is None
+        return log_findings(self.recording, self.joints, self.survey, self.gap, unfiltered, tuple(self._rounding()))
+
+    def _rounding(self) -> Iterator[Finding]:
+        """Rounding that is a noticeable part of a signal."""
         if self.position_step.any() or self.effort_step.any():
             q, _, effort = self._picked(self.head.x)
-            lag = max(1, round(0.5 / (self.settings.cutoff_hz * s.step))) if self.settings.cutoff_hz else 5
+            cutoff = self.settings.cutoff_hz
+            lag = max(1, round(0.5 / (cutoff * self.survey.step))) if cutoff else 5
             yield from rounding_findings(self.joints, q, effort, (self.position_step, self.effort_step), lag)
-
-    def findings(self) -> tuple[Finding, ...]:
-        s = self.survey
-        out = [Finding("log-note", "warning", note, self.recording.name) for note in self.recording.notes]
-        if self.settings.cutoff_hz is None and self.channels.v is None:
-            out.append(
-                Finding(
-                    "unfiltered-derivatives",
-                    "warning",
-                    "positions were differentiated twice without a low-pass: noise and rounding bias the inertias",
-                    self.recording.name,
-                    "set cutoff_hz under [prepare], about five times the highest frequency of the motion",
-                )
-            )
-        # a step no motor makes in one sample: an angle that wraps, a sample that was lost, a frozen logger
-        for name, leap in zip(self.joints, s.largest_step, strict=True):
-            if leap > _LEAP and s.step < 0.05:
-                out.append(
-                    Finding(
-                        "position-jump",
-                        "error",
-                        f"the position of {name} jumps by {leap:.4g} from one row to the next",
-                        name,
-                        "unwrap angles that turn over at a full turn, and cut the log at lost samples",
-                    )
-                )
-        if s.repeated_times > 0.01 * s.rows:
-            out.append(
-                Finding(
-                    "repeated-times",
-                    "warning",
-                    f"{s.repeated_times} of {s.rows} rows repeat the time of the row before and were dropped",
-                    self.recording.name,
-                    "log the clock with more digits",
-                )
-            )
-        if s.stale > 0.01 * s.rows:
-            out.append(
-                Finding(
-                    "stale-rows",
-                    "info",
-                    f"{s.stale} of {s.rows} rows repeat the row before and were dropped: the log outruns the robot",
-                    self.recording.name,
-                    f"the real rate is about {1 / s.step:.4g} Hz",
-                )
-            )
-        out += self._signal_findings()
-        if len(s.spans) > 1:
-            out.append(
-                Finding("gaps", "info", f"{len(s.spans) - 1} gaps longer than {self.gap:.4g} s", self.recording.name)
-            )
-        return tuple(out)
 
 
 def _checked_rows(rows: tuple[int, int] | None) -> tuple[int, int] | None:

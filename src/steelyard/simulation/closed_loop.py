@@ -146,7 +146,7 @@ def simulate(
     noise = _signal("encoder_noise", loop.encoder_noise, n, count)
     disturbance = _signal("disturbance", loop.disturbance, n, count)
     steps = np.empty(count, np.int64)
-    track = kernel.Track(q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, steps)
+    track = kernel.RunSignals(q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, steps)
     state = built.state
     moving = _standing(plant, state[0])
     model, believed = plant, moving

@@ -7,7 +7,7 @@ whose true parameters are known.
 
 from __future__ import annotations
 
-from steelyard.validation.comparison import Change, Comparison, Row, compare, compared_rows
+from steelyard.validation.comparison import Comparison, ParameterChange, Row, compare, compared_rows
 from steelyard.validation.cross_validation import (
     CrossValidation,
     Fold,
@@ -22,13 +22,13 @@ from steelyard.validation.twin import Twin, TwinParameter, twin
 
 __all__ = [
     "Bin",
-    "Change",
     "Comparison",
     "CrossValidation",
     "EffortScore",
     "Fold",
     "ForwardScore",
     "ForwardValidation",
+    "ParameterChange",
     "Row",
     "Twin",
     "TwinParameter",

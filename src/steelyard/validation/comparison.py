@@ -18,7 +18,7 @@ _GAIN = ".gain"
 
 
 @dataclass(frozen=True)
-class Change:
+class ParameterChange:
     """A base parameter or drive gain before and after: t = (after − before)/√(σ_b² + σ_a²), its p, and p by Holm."""
 
     name: str
@@ -42,7 +42,7 @@ class Comparison:
     """
 
     robot: str
-    changes: tuple[Change, ...]
+    changes: tuple[ParameterChange, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     untested: tuple[str, ...]
@@ -135,7 +135,7 @@ def compare(before: Identification, after: Identification, level: float = 0.05) 
     freedom = float(clusters - 1) if clusters else np.inf
     p = 2.0 * student.sf(np.abs(ratio), freedom)
     changes = [
-        Change(row.name, row.unit, *map(float, numbers))
+        ParameterChange(row.name, row.unit, *map(float, numbers))
         for (row, _), *numbers in zip(testable, value_b, value_a, difference, std, ratio, p, holm(p), strict=True)
     ]
     tested = {change.name for change in changes}

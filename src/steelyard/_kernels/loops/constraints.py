@@ -29,7 +29,7 @@ FRAMES = 24
 WRENCH, MOMENT, FORCE, FOLLOWER, SLOPE = 0, 1, 2, 3, 4
 
 
-class Constraints(NamedTuple):
+class LoopConstraints(NamedTuple):
     """A tree of n joints with m equations c(q) = 0, and the entries of J = ∂c/∂q that are not always zero.
 
     joint (n, 2): parent, and whether it turns; geometry (n, 54): placement and screw, as of `Joint`;

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from steelyard._kernels.loops.constraints import (
     FRAMES,
     LINK,
-    Constraints,
+    LoopConstraints,
     entries,
     move_links,
     pose_links,
@@ -58,7 +58,7 @@ class Loops(NamedTuple):
     which it is assembled: the sign of det J_p at home up to a fixed one (`side_of`), 0 where more rows than unknowns
     leave J_p without one."""
 
-    constraints: Constraints
+    constraints: LoopConstraints
     plan: Plan
     axes: Integers
     passive: Integers

@@ -16,7 +16,7 @@ from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
-from steelyard.physical.cones import Answer, Scales, column_scales
+from steelyard.physical.cones import Answer, ConeScales, column_scales
 from steelyard.physical.constraints import PHYSICAL, Constraints
 from steelyard.physical.nearest import reconstruction
 from steelyard.physical.prior import Prior, Widths
@@ -108,7 +108,7 @@ class Consistent:
             return float(weight), findings
         return float(self.weight), ()
 
-    def _unpulled(self, base: BaseParameters, data: Data, thin: Prior, scales: Scales) -> Answer:
+    def _unpulled(self, base: BaseParameters, data: Data, thin: Prior, scales: ConeScales) -> Answer:
         """The unconstrained base values where they are possible, else the nearest possible ones."""
         least = max(ROPE, THINNEST * float(np.abs(data.rows[:, :-1] @ base.map * thin.width).max()) ** 2)
         rows = np.vstack([data.standard(base), np.sqrt(least) * thin.rows])
@@ -120,7 +120,7 @@ class Consistent:
         return near if exact is None else exact
 
     def _pulled(
-        self, base: BaseParameters, data: Data, pulled: Pull, weight: float, thin: Prior, scales: Scales
+        self, base: BaseParameters, data: Data, pulled: Pull, weight: float, thin: Prior, scales: ConeScales
     ) -> Answer:
         entropies, told = pulled.entropies(base.layout, weight, self.widths.inertia), pulled.prior.told
         by_entropy = np.zeros(len(told), bool)
@@ -133,7 +133,7 @@ class Consistent:
         return fitted(base, np.vstack(squares), self.constraints, scales, entropies, nearly)
 
 
-def believable_scales(base: BaseParameters, data: Data) -> Scales:
+def believable_scales(base: BaseParameters, data: Data) -> ConeScales:
     """Sizes of bodies and columns.
 
     What the motion hardly shows has values of any size by itself, and bodies of that size would blind the solver to all

@@ -21,8 +21,8 @@ from steelyard.physical.certificates import CERTIFIED, smallest_eigenvalues
 from steelyard.physical.cones import (
     Answer,
     Block,
+    ConeScales,
     Entropy,
-    Scales,
     clipped,
     in_words,
     least_squares,
@@ -119,7 +119,7 @@ def fitted(
     base: BaseParameters,
     rows: Array,
     constraints: Constraints,
-    scales: Scales,
+    scales: ConeScales,
     entropies: tuple[Entropy, ...] = (),
     nearly: Array | None = None,
 ) -> Answer:
@@ -168,7 +168,7 @@ def certified(
     free: Estimate,
     weight: float,
     constraints: Constraints,
-    scales: Scales,
+    scales: ConeScales,
     information: Information,
     regulariser: str = "",
 ) -> Estimate:
@@ -253,7 +253,7 @@ def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
     return out
 
 
-def _boundary(base: BaseParameters, theta: Array, scales: Scales, constraints: Constraints) -> Iterator[str]:
+def _boundary(base: BaseParameters, theta: Array, scales: ConeScales, constraints: Constraints) -> Iterator[str]:
     """Bodies whose scaled pseudo-inertia is singular, and drive columns that are zero."""
     held = held_columns(base.layout)
     for name, columns in link_columns(base.layout).items():

@@ -19,7 +19,7 @@ from scipy.linalg import inv, sqrtm
 from steelyard._arrays import Array
 from steelyard.findings import Finding
 from steelyard.model.parameters import Layout
-from steelyard.physical.cones import Entropy, Scales
+from steelyard.physical.cones import ConeScales, Entropy
 from steelyard.physical.consistency import link_columns, pseudo_inertia, pseudo_inertia_vector
 from steelyard.physical.prior import Prior, Widths, nominal_prior, told_widths, with_friction
 from steelyard.regression.information import Information
@@ -63,12 +63,14 @@ def nominal_or_zero(layout: Layout) -> Array:
     return np.where([column.known for column in layout.columns], layout.known, nominal)
 
 
-def rope(layout: Layout, scales: Scales, widths: Widths) -> Prior:
+def rope(layout: Layout, scales: ConeScales, widths: Widths) -> Prior:
     """The prior that only decides what data and constraints leave open: silent about nothing, so that it always can."""
     return Prior(nominal_or_zero(layout), told_widths(layout, layout.nominal, scales.columns, widths))
 
 
-def pull(layout: Layout, information: Information, scales: Scales, widths: Widths, regulariser: Regulariser) -> Pull:
+def pull(
+    layout: Layout, information: Information, scales: ConeScales, widths: Widths, regulariser: Regulariser
+) -> Pull:
     """The robot file as a prior, in the measure asked for. Payloads and what the file is silent about are free."""
     plain = with_friction(nominal_prior(layout, widths), information, widths.friction)
     if regulariser == "euclidean":

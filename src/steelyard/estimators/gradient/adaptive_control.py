@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError, ModelError, SimulationError
-from steelyard.estimators.gradient.stopping import Proximity, Stop, StoppingRule, Verdict
-from steelyard.estimators.gradient.update_rules import Box, Normalised, Seen, UpdateRule
+from steelyard.estimators.gradient.stopping import Proximity, Stop, StoppingRule, StoppingVerdict
+from steelyard.estimators.gradient.update_rules import Normalised, ParameterBounds, Seen, UpdateRule
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
 from steelyard.model.model import Model
@@ -93,7 +93,7 @@ class Adaptation:
     eta: Array
     rows: tuple[Seen, ...]
     motion: NDArray[np.int64]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[StoppingVerdict, ...]
     stopped: str
     enough: bool
     diverged: bool
@@ -138,7 +138,7 @@ def adaptive_experiment(
     stop: Stop | None = None,
     control: AdaptiveControl | None = None,
     measured: Measurement = EXACT,
-    box: Box | None = None,
+    box: ParameterBounds | None = None,
     coordinates: Array | None = None,
 ) -> Adaptation:
     """Drive a plant through program motions with the control (21) and improve the estimate on the way.
@@ -196,12 +196,12 @@ class _Learner:
     control: AdaptiveControl
 
     def through(
-        self, motions: Sequence[Trajectory], theta: Array, measured: Measurement, box: Box | None
+        self, motions: Sequence[Trajectory], theta: Array, measured: Measurement, box: ParameterBounds | None
     ) -> Adaptation:
         self.path, self.times, self.seen, self.of = [theta], list[float](), list[Seen](), list[int]()
         self.measured, self.box, self.frozen = measured, box, False
         far = FAR * max(float(np.linalg.norm(theta)), 1.0)
-        verdicts: list[Verdict] = []
+        verdicts: list[StoppingVerdict] = []
         stopped, enough, diverged, begin = f"all {len(motions)} motions were made", False, False, 0.0
         for k, program in enumerate(motions):
             before, first = self.path[-1], len(self.seen)

@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError, choices
 from steelyard.estimators.estimator import Estimate
-from steelyard.estimators.gradient.stopping import Proximity, StoppingRule, Verdict
+from steelyard.estimators.gradient.stopping import Proximity, StoppingRule, StoppingVerdict
 from steelyard.estimators.gradient.update_rules import Gradient, Normalised, Seen, UpdateRule, follow
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.findings import Finding
@@ -93,7 +93,7 @@ class Recursive:
         weights: Array | None = None,
         batch: Estimate | None = None,
         every_block: bool = False,
-    ) -> Way:
+    ) -> EstimatePath:
         """The way of the estimate, pass by pass, or for pictures of its convergence block by block."""
         if weights is None:
             weights = 1.0 / joint_deviations(information, base)
@@ -135,10 +135,10 @@ class Recursive:
             last = left
         values = solve_triangular(r, np.array(path).T).T
         distance = float(np.linalg.norm(log.at(path[-1]))) / np.sqrt(len(columns))
-        return Way(values, information.times, places, done, gain, verdict, distance)
+        return EstimatePath(values, information.times, places, done, gain, verdict, distance)
 
 
-class Way(NamedTuple):
+class EstimatePath(NamedTuple):
     """The way of an estimate: values (K + 1, used) from the start on, after every pass or block; the blocks of a pass;
     which base parameters are used; how many passes were made, the gain at the end and the last verdict; and the
     distance from least squares in standard deviations, as a root mean square over the parameters.
@@ -149,5 +149,5 @@ class Way(NamedTuple):
     places: np.ndarray
     passes: int
     gain: float
-    verdict: Verdict
+    verdict: StoppingVerdict
     distance: float

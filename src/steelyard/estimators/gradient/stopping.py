@@ -61,7 +61,7 @@ def sample_proximity(theta: Array, seen: Seen) -> Array:
     return seen.w.T @ (seen.w @ theta - seen.tau)
 
 
-class Verdict(NamedTuple):
+class StoppingVerdict(NamedTuple):
     """What a motion said of the estimate after it: relative proximity, relative change over the motion, excitation, and
     whether each was good enough."""
 
@@ -91,7 +91,7 @@ class Stop(Protocol):
 
     def at_sample(self, theta: Array, seen: Seen) -> bool: ...
 
-    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> Verdict: ...
+    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> StoppingVerdict: ...
 
 
 @final
@@ -123,12 +123,12 @@ class StoppingRule:
         """Never: one sample cannot tell."""
         return False
 
-    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> Verdict:
+    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> StoppingVerdict:
         proximity, excitation = motion.relative(theta), motion.excitation(self.scale)
         size = float(np.linalg.norm(theta))
         change = float(np.linalg.norm(theta - before)) / size if size > 0.0 else np.inf
         near = proximity <= self.eps1 or bool(np.linalg.norm(motion.at(theta)) < self.noise)
-        return Verdict(proximity, change, excitation, near, change <= self.eps2, excitation > self.excitation)
+        return StoppingVerdict(proximity, change, excitation, near, change <= self.eps2, excitation > self.excitation)
 
 
 @final
@@ -147,6 +147,6 @@ class PublishedStop:
         value = sample_proximity(theta, seen) if self.corrected else printed_proximity(theta, seen)
         return bool(np.linalg.norm(value) <= self.tolerance)
 
-    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> Verdict:
+    def after_motion(self, theta: Array, before: Array, motion: Proximity) -> StoppingVerdict:
         """Never: the rule looks at samples."""
-        return Verdict(motion.relative(theta), np.nan, motion.excitation(), False, False, False)
+        return StoppingVerdict(motion.relative(theta), np.nan, motion.excitation(), False, False, False)

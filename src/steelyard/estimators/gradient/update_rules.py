@@ -120,7 +120,7 @@ class Gradient:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Box:
+class ParameterBounds:
     """The bounded space Ω (8) in which the parameters are looked for: lower ≤ P̂ ≤ upper, (b,) each, infinite where
     nothing is known. An estimate that leaves it is put back on its nearest point, which is never further from the truth
     if the truth is inside."""
@@ -142,7 +142,7 @@ class Box:
         return np.clip(theta, self.lower, self.upper)
 
 
-def follow(rule: UpdateRule, start: Array, seen: Iterable[Seen], box: Box | None = None) -> Iterator[Array]:
+def follow(rule: UpdateRule, start: Array, seen: Iterable[Seen], box: ParameterBounds | None = None) -> Iterator[Array]:
     """The estimates (b,) after every iteration, as the rows come."""
     theta = np.array(start, float)
     for rows in seen:

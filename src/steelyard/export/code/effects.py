@@ -24,7 +24,7 @@ from steelyard.export.code.expressions import (
     turned,
 )
 from steelyard.export.code.frames import Frames, Screw
-from steelyard.export.code.parts import Effect, Parts, Pull, Remembered
+from steelyard.export.code.parts import Effect, Parts, Remembered, SpringPull
 from steelyard.model.terms.term import Law
 
 _HALF = number(0.5)
@@ -44,7 +44,7 @@ def value_of(
 ) -> Expression:
     """f of a law (see `kernels.laws`); at rest everything that takes a velocity or an acceleration is zero."""
     value = effect.value
-    if isinstance(value, Pull):
+    if isinstance(value, SpringPull):
         return _pull(program, parts, frames, value)
     if isinstance(value, Remembered):
         return named(f"z[{value.state}]") if moving else ZERO
@@ -113,7 +113,7 @@ def _over(stretch: str, length: str) -> str:
     return f"{stretch}/fmax({length}, 1e-150)"
 
 
-def _pull(program: Program, parts: Parts, frames: Frames, pull: Pull) -> Expression:
+def _pull(program: Program, parts: Parts, frames: Frames, pull: SpringPull) -> Expression:
     """L ∂L/∂q_j = ± dᵀ ∂p/∂q_j of the joint's row, d from the first point to the second (see `terms.springs`)."""
     robot = parts.robot
     first, second = (robot.ancestors(robot.link_index(end.link)) for end in pull.ends)

@@ -31,7 +31,7 @@ class Constant(NamedTuple):
     about: str
 
 
-class Pull(NamedTuple):
+class SpringPull(NamedTuple):
     """What a spring between two points asks of a joint: stretch · L ∂L/∂q + slope · ∂L/∂q."""
 
     ends: tuple[Anchor, Anchor]
@@ -53,7 +53,7 @@ class Effect(NamedTuple):
 
     row: int
     weight: Expression
-    value: Law | Pull | Remembered
+    value: Law | SpringPull | Remembered
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def identifier(text: str, otherwise: str) -> str:
 
 # --- Places of the terms ----------------------------------------------------------------------------------------------
 
-Places = Sequence[tuple[Entry, Law | Pull]]
+Places = Sequence[tuple[Entry, Law | SpringPull]]
 
 
 def _places(model: Model) -> Iterator[tuple[Term, Places | None]]:
@@ -193,7 +193,7 @@ def _places(model: Model) -> Iterator[tuple[Term, Places | None]]:
 
 def _spring_places(robot: Robot) -> Places:
     """Springs one by one: those on a joint or a crank have laws, those between two points pull."""
-    out: list[tuple[Entry, Law | Pull]] = []
+    out: list[tuple[Entry, Law | SpringPull]] = []
     for spring in robot.springs:
         alone, term = replace(robot, springs=(spring,)), Springs()
         entries = term.entries(alone)
@@ -203,7 +203,7 @@ def _spring_places(robot: Robot) -> Places:
         free = 0.0 if isinstance(spring, ConstantForceSpring) or spring.free is None else spring.free
         for entry in entries:
             shares = (1.0, -free) if entry.column.symbol == "Kr" else (0.0, 1.0)
-            out.append((entry, Pull(spring.ends, entry.row, *shares)))
+            out.append((entry, SpringPull(spring.ends, entry.row, *shares)))
     return out
 
 

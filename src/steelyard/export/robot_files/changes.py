@@ -19,7 +19,7 @@ SAME = 1e-12
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """One number of a link or joint, before → after; None where the file was silent.
 
     `quantity` is one of `bodies.BODY` of a link ("mass", "com x", …), "armature", "damping" or "friction" of a joint,
@@ -33,7 +33,7 @@ class Change:
     after: float | None
 
 
-def changes(before: Robot, after: Robot) -> tuple[Change, ...]:
+def changes(before: Robot, after: Robot) -> tuple[FileChange, ...]:
     """Mass, centre of mass and inertia of every body, and the drives of every joint, where they differ.
 
     Bodies on fixed joints are bodies of their own, each in its own frame; joints and bodies in the order of `before`.
@@ -49,28 +49,28 @@ def changes(before: Robot, after: Robot) -> tuple[Change, ...]:
     return (*found, *_of_springs(before, after))
 
 
-def _of_springs(before: Robot, after: Robot) -> Iterator[Change]:
+def _of_springs(before: Robot, after: Robot) -> Iterator[FileChange]:
     for name, value in before.nominal.items():
         new = after.nominal.get(name)
         if name.rpartition(".")[0] in [spring.name for spring in before.springs] and new != value:
-            yield Change(name.rpartition(".")[0], "stiffness", "N/m", value, new)
+            yield FileChange(name.rpartition(".")[0], "stiffness", "N/m", value, new)
 
 
 def _lumps(robot: Robot, link: str) -> tuple[str, ...]:
     return tuple(lump.name for lump in robot.links[robot.link_index(link)].lumps)
 
 
-def _of_body(name: str, before: Array | None, after: Array | None) -> Iterator[Change]:
+def _of_body(name: str, before: Array | None, after: Array | None) -> Iterator[FileChange]:
     values = [np.full(10, np.nan) if vector is None else body_values(vector) for vector in (before, after)]
     sizes = [slice(0, 1), slice(1, 4), slice(4, 10)]
     for part in sizes:
         largest = max((float(np.nanmax(np.abs(x[part]))) for x in values if np.isfinite(x[part]).any()), default=0.0)
         for quantity, unit, x, y in zip(BODY[part], BODY_UNITS[part], *(v[part] for v in values), strict=True):
             if not abs(y - x) <= SAME * largest and not (np.isnan(x) and np.isnan(y)):
-                yield Change(name, quantity, unit, _number(x), _number(y))
+                yield FileChange(name, quantity, unit, _number(x), _number(y))
 
 
-def _of_joint(before: Joint, after: Joint) -> Iterator[Change]:
+def _of_joint(before: Joint, after: Joint) -> Iterator[FileChange]:
     pairs = (
         (ARMATURE, before.drive.rotor, after.drive.rotor),
         (DAMPING, before.drive.viscous, after.drive.viscous),
@@ -79,7 +79,7 @@ def _of_joint(before: Joint, after: Joint) -> Iterator[Change]:
     for quantity, x, y in pairs:
         if x != y:
             unit = UNITS[quantity]
-            yield Change(before.name, quantity, linear_unit(unit) if before.is_prismatic else unit, x, y)
+            yield FileChange(before.name, quantity, linear_unit(unit) if before.is_prismatic else unit, x, y)
 
 
 def _number(value: float) -> float | None:

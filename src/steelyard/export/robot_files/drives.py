@@ -38,7 +38,7 @@ _NAMES: Mapping[str, str] = {"Ia": "The rotor inertia Ia", "off": "The offset"}
 
 
 @dataclass(frozen=True)
-class Drives:
+class JointDrives:
     """joint → {armature, damping, friction}, of these what was identified, and sentences on what does not fit.
 
     `springs` has the stiffness of springs that the file knows, by the names of their columns. `lines` are the joints
@@ -73,7 +73,7 @@ def drives(
     form: str,
     springs: Collection[str] = (),
     load: str = UNLOADED,
-) -> Drives:
+) -> JointDrives:
     """The values of theta (C,) that a file of `form` holds, of `kinds` armature, damping and friction, and `springs`.
 
     A format that knows armatures gets one for every joint, zero where the model has no rotors: the inertia that the
@@ -110,7 +110,7 @@ def drives(
     if apart := [payload.name for payload in model.payloads if payload.name != load]:
         names = ", ".join(apart)
         sentences.append(f"The payload {names}: no part of the robot. One that --load names is part of its link.")
-    return Drives(values, stiffness, tuple(sentences), lines)
+    return JointDrives(values, stiffness, tuple(sentences), lines)
 
 
 def _plain(own: Mapping[str, float]) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from steelyard.errors import ModelError
 from steelyard.model.parameters import Layout, inertial_columns, transformed_inertia
 from steelyard.model.robot import Link, Lump, Robot
 from steelyard.physical.certificates import can_exist
-from steelyard.physical.cones import Scales, blocks_of, minimise
+from steelyard.physical.cones import ConeScales, blocks_of, minimise
 from steelyard.physical.consistency import ROUNDING, check_body, robot_bodies
 from steelyard.physical.constraints import Constraints
 
@@ -116,7 +116,7 @@ def _nearest(link: Link, total: Array, rest: Array, fixed: Mapping[str, tuple[Lu
     return {link.name: total} | {name: np.zeros(10) for name in fixed}
 
 
-def _scales(names: tuple[str, ...], wanted: Array, total: Array) -> Scales:
+def _scales(names: tuple[str, ...], wanted: Array, total: Array) -> ConeScales:
     """Mass and length of every body, from the file where it is of the size of the whole, else from that."""
     links: dict[str, tuple[float, float]] = {}
     columns = []
@@ -126,4 +126,4 @@ def _scales(names: tuple[str, ...], wanted: Array, total: Array) -> Scales:
         length = float(np.clip(np.sqrt(max(vector[[0, 3, 5]].max(), 0.0) / mass), 0.1 * whole, 10.0 * whole))
         links[name] = mass, length
         columns.append(mass * np.array([length**2] * 6 + [length] * 3 + [1.0]))
-    return Scales(links, np.concatenate(columns))
+    return ConeScales(links, np.concatenate(columns))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.errors import ModelError, OutputError
 from steelyard.export.parity import Parity, checked_parity, random_states
-from steelyard.export.robot_files.drives import Drives
+from steelyard.export.robot_files.drives import JointDrives
 from steelyard.model.model import Model
 from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
@@ -86,7 +86,7 @@ class Match:
         )
 
 
-def match(model: Model, theta: Array, file: Robot, held: Drives) -> Match:
+def match(model: Model, theta: Array, file: Robot, held: JointDrives) -> Match:
     """The robot of a file with the parameters theta (C,) of the model; joints are matched by their names.
 
     Where no name agrees they are matched by their order, as those of a table and of a URDF of the same arm.

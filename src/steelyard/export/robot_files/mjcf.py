@@ -18,12 +18,12 @@ from steelyard._arrays import Array
 from steelyard.errors import OutputError, RobotError
 from steelyard.export.export import Export
 from steelyard.export.robot_files.changes import changes
-from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, Drives, drives, new_values
+from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, JointDrives, drives, new_values
 from steelyard.export.robot_files.fixed_bodies import new_bodies, told_of_lumps
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
 from steelyard.export.robot_files.matching import match
 from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, silenced
-from steelyard.export.robot_files.xml_edit import Edit, Element, XmlText, robot_source, source_bytes, tag
+from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, source_bytes, tag
 from steelyard.formats.robots.mjcf import read_mjcf_text
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -131,11 +131,11 @@ def _flat(text: XmlText, path: Path, above: tuple[Path, ...]) -> XmlText:
         if found is None or found in above or set(element.attributes) != {"file"}:
             raise RobotError(f"{path}: cannot follow <include file=\"{name}\">. Put its content into '{main.name}'.")
         inside = _flat(XmlText.of(source_bytes(found), str(found)), found, (*above, found))
-        edits.append(Edit(element.start, element.end, inside.content[inside.root.opened : inside.root.closing]))
+        edits.append(TextEdit(element.start, element.end, inside.content[inside.root.opened : inside.root.closing]))
     return text.edited(edits)
 
 
-def _compiler_edits(text: XmlText) -> list[Edit]:
+def _compiler_edits(text: XmlText) -> list[TextEdit]:
     edits = []
     for element in text.root.findall("compiler"):
         harmful = {
@@ -171,7 +171,7 @@ class _Elements:
                 "values. Save the model as MuJoCo has compiled it (mujoco.mj_saveLastXML) and give that file."
             )
 
-    def inertial_edits(self, name: str, vector: Array) -> list[Edit]:
+    def inertial_edits(self, name: str, vector: Array) -> list[TextEdit]:
         if name not in self.bodies:
             if not vector.any():
                 return []
@@ -186,7 +186,7 @@ class _Elements:
             return self.text.attributes(element, dict.fromkeys(INERTIAL) | values)
         return self.text.inserted(body, [tag("inertial", values)])
 
-    def spring_edits(self, spring: Spring, held: Drives) -> list[Edit]:
+    def spring_edits(self, spring: Spring, held: JointDrives) -> list[TextEdit]:
         """The stiffness of a joint, or of a tendon, that is a spring; zero where the model has no term for it."""
         of_joint = isinstance(spring, JointSpring)
         value = _stiffness(spring, held)
@@ -201,7 +201,7 @@ class _Elements:
         return self.text.attributes(element, {"stiffness": number(value or 0.0)})
 
 
-def _stiffness(spring: Spring, held: Drives) -> float | None:
+def _stiffness(spring: Spring, held: JointDrives) -> float | None:
     """What was identified of a spring of the file."""
     return held.springs.get(f"{spring.name}.{'K' if isinstance(spring, JointSpring) else 'Kr'}")
 

@@ -17,7 +17,7 @@ from steelyard._arrays import Array
 from steelyard.errors import OutputError
 from steelyard.export.parity import TOLERANCE, parity, random_states
 from steelyard.export.robot_files.matching import Match
-from steelyard.export.robot_files.xml_edit import Edit, Element, XmlText
+from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText
 from steelyard.formats.robots.mjcf import compiled_text, name_of
 from steelyard.model.model import Model
 from steelyard.model.terms import Rotor, Springs, Term
@@ -30,14 +30,14 @@ WITHOUT = ("CONSTRAINT", "CONTACT", "EQUALITY", "LIMIT", "FRICTIONLOSS")
 
 def silenced(
     text: XmlText, path: Path, bodies: Mapping[str, Element], *, damped: bool
-) -> tuple[list[Edit], tuple[str, ...]]:
+) -> tuple[list[TextEdit], tuple[str, ...]]:
     """Edits that set to zero what MuJoCo would add to the identified torques, and a sentence that names it.
 
     `bodies` are the elements of the bodies by name; `damped` says that damping was identified, so that the damping of
     actuators goes too.
     """
     mujoco, model = compiled_text(text.content.decode(), path, fused=False)
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     found: list[str] = []
     kinds = ("armature", "damping") if damped else ("armature",)
     actuators = [one for section in text.root.findall("actuator") for one in section.children]

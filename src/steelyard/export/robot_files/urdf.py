@@ -17,7 +17,7 @@ from steelyard.export.robot_files.drives import DAMPING, FRICTION, drives, new_v
 from steelyard.export.robot_files.fixed_bodies import new_bodies, told_of_lumps
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
 from steelyard.export.robot_files.matching import match
-from steelyard.export.robot_files.xml_edit import Edit, Element, XmlText, robot_source, tag
+from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, tag
 from steelyard.formats.robots.urdf import read_urdf
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -64,7 +64,7 @@ def _beside(root: Element) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f for f in files if f and "://" not in f and not Path(f).is_absolute()))
 
 
-def _inertial_edits(text: XmlText, link: Element, body: Inertial) -> list[Edit]:
+def _inertial_edits(text: XmlText, link: Element, body: Inertial) -> list[TextEdit]:
     element = link.find("inertial")
     if element is None:
         return text.inserted(link, inertial_lines(body))
@@ -100,7 +100,7 @@ def dynamics_values(drive: Drive) -> dict[str, str]:
     return {key: number(value) for key, value in given.items() if value is not None}
 
 
-def _dynamics_edits(text: XmlText, joint: Element, values: Mapping[str, str]) -> list[Edit]:
+def _dynamics_edits(text: XmlText, joint: Element, values: Mapping[str, str]) -> list[TextEdit]:
     element = joint.find("dynamics")
     if element is not None:
         return text.attributes(element, values)

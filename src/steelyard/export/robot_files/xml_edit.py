@@ -26,7 +26,7 @@ _ATTRIBUTE = re.compile(rb"""\s+([^\s=>/]+)\s*=\s*("[^"]*"|'[^']*')""")
 _TAG = re.compile(rb"""<[^\s>/]+(?:\s+[^\s=>/]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*/?>""")
 
 
-class Edit(NamedTuple):
+class TextEdit(NamedTuple):
     """Bytes `start` to `end` become `text`."""
 
     start: int
@@ -125,7 +125,7 @@ class XmlText:
         parser.Parse(self.content, True)
         return top[0]
 
-    def edited(self, edits: Sequence[Edit]) -> XmlText:
+    def edited(self, edits: Sequence[TextEdit]) -> XmlText:
         """The text with all edits made; they must not overlap. Insertions at one place keep their order."""
         content, before = [], 0
         for edit in sorted(edits, key=lambda edit: edit.start):
@@ -135,7 +135,7 @@ class XmlText:
 
     # --- Edits ---------------------------------------------------------------------------------------------------
 
-    def attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
+    def attributes(self, element: Element, values: Mapping[str, str | None]) -> list[TextEdit]:
         """Attributes of an element set to other values, added after its last one, or removed where None."""
         tag = self.content[element.start : element.opened]
         found = {m[1].decode(): m for m in _ATTRIBUTE.finditer(tag)}
@@ -145,14 +145,14 @@ class XmlText:
             if name not in found:
                 added += "" if value is None else f" {name}={_quoted(value)}"
             elif value is None:
-                edits.append(Edit(element.start + found[name].start(), element.start + found[name].end(), b""))
+                edits.append(TextEdit(element.start + found[name].start(), element.start + found[name].end(), b""))
             elif value != element.attributes[name]:
                 low, high = found[name].span(2)
-                edits.append(Edit(element.start + low + 1, element.start + high - 1, escaped(value).encode()))
+                edits.append(TextEdit(element.start + low + 1, element.start + high - 1, escaped(value).encode()))
         at = element.start + last
-        return [*edits, Edit(at, at, added.encode())] if added else edits
+        return [*edits, TextEdit(at, at, added.encode())] if added else edits
 
-    def inserted(self, parent: Element, lines: Sequence[str], *, last: bool = False) -> list[Edit]:
+    def inserted(self, parent: Element, lines: Sequence[str], *, last: bool = False) -> list[TextEdit]:
         """Lines of XML put into an element, before or after its children, in the indentation of the file.
 
         In `lines` two blanks are one level; a file that has the element on one line gets one line.
@@ -168,11 +168,11 @@ class XmlText:
         if parent.opened == parent.end:  # <a/> becomes <a>…</a>
             slash = self.content.rindex(b"/", parent.start, parent.opened)
             cut = parent.start + len(self.content[parent.start : slash].rstrip())
-            return [Edit(cut, parent.end, f">{text}{below}</{parent.tag}>".encode())]
+            return [TextEdit(cut, parent.end, f">{text}{below}</{parent.tag}>".encode())]
         if not self.content[parent.opened : parent.closing].strip():
-            return [Edit(parent.opened, parent.closing, (text + below).encode())]
+            return [TextEdit(parent.opened, parent.closing, (text + below).encode())]
         at = parent.children[-1].end if last and parent.children else parent.opened
-        return [Edit(at, at, text.encode())]
+        return [TextEdit(at, at, text.encode())]
 
     @cached_property
     def _line_end(self) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from steelyard.errors import DataError, choices
 from steelyard.formats.bags.columns import JOINT_STATE, RECEIVE, STAMP, USUAL_TYPES
 from steelyard.formats.bags.files import BagFiles, bag_files
-from steelyard.formats.bags.joined_topics import Follower, Joined
+from steelyard.formats.bags.joined_topics import Joined, JoinedTopic
 from steelyard.formats.bags.records import Channel, Message
 from steelyard.formats.bags.rows import Readers, TopicRows, by_topic
 from steelyard.formats.damage import DamagedError
@@ -70,11 +70,11 @@ def _joined(path: Path, files: BagFiles, survey: _Survey, chosen: Sequence[_Topi
         return Recording(path.name, (*times, *first.columns), str(path), count[0], rows[0], rows_estimate=count[1])
     clock = STAMP if all(entry.has_stamp and not entry.unstamped for entry in chosen) else RECEIVE
     taken = {*times, *first.columns}
-    followers: list[Follower] = []
+    followers: list[JoinedTopic] = []
     for entry, opener in zip(chosen[1:], rows[1:], strict=True):
         names = {f"{entry.name}:{column}" if column in taken else column: column for column in entry.columns}
         taken |= names.keys()
-        followers.append(Follower(f"Topic '{entry.name}' of '{path}'", opener, names))
+        followers.append(JoinedTopic(f"Topic '{entry.name}' of '{path}'", opener, names))
     columns = (*times, *first.columns, *(column for follower in followers for column in follower.columns))
     listed = ", ".join(f"'{entry.name}'" for entry in chosen[1:])
     note = f"the columns of {listed} were laid on the '{clock}' of '{first.name}' by linear interpolation"

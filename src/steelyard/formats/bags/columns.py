@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from steelyard.formats.bags.layout import Layout, Numbers
+from steelyard.formats.bags.layout import MessageLayout, Numbers
 
 # Every topic has these two: when a message was sent, if it says so, and when it was recorded.
 STAMP, RECEIVE = TIME_COLUMNS = ("stamp", "receive")
@@ -35,24 +35,24 @@ _POINT = re.compile(r"(?P<point>\w+)\.(?P<field>positions|velocities|acceleratio
 _SINGULAR = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration", "effort": "effort"}
 
 
-class Cell(NamedTuple):
+class MessageCell(NamedTuple):
     """One number of a message: the array it stands in and its place there."""
 
     numbers: Numbers
     place: int
 
 
-class Columns(NamedTuple):
+class MessageColumns(NamedTuple):
     """Columns of messages of one layout, and what had to be left out."""
 
-    cells: dict[str, Cell]
+    cells: dict[str, MessageCell]
     problems: tuple[str, ...] = ()
 
 
-def columns_of(kind: str, layout: Layout) -> Columns:
+def columns_of(kind: str, layout: MessageLayout) -> MessageColumns:
     """Columns of a message of type `kind`: `<joint>.position`, `<joint>.feedback.velocity`, `data[0]`, `force.x`, …"""
     if sum(numbers.size for numbers in layout.numbers.values()) > MOST_NUMBERS:
-        return Columns({}, (f"a message has more than {MOST_NUMBERS} numbers: that is no row of a log",))
+        return MessageColumns({}, (f"a message has more than {MOST_NUMBERS} numbers: that is no row of a log",))
     if kind == JOINT_STATE:
         fields = ("position", "velocity", "effort")
         arrays = {field: layout.numbers[field] for field in fields if field in layout.numbers}
@@ -63,32 +63,32 @@ def columns_of(kind: str, layout: Layout) -> Columns:
         return _by_joint(layout.texts.get("joint_names", ()), arrays)
     if kind == DYNAMIC_STATE:
         return _by_interface(layout)
-    cells: dict[str, Cell] = {}
+    cells: dict[str, MessageCell] = {}
     for path, numbers in layout.numbers.items():
         if path.startswith("header.") or (kind in _ARRAYS and path != "data"):
             continue
         for place in range(numbers.size):
             name = f"{path}[{place}]" if numbers.is_array else path
-            cells[f"message.{name}" if name in TIME_COLUMNS else name] = Cell(numbers, place)
-    return Columns(cells)
+            cells[f"message.{name}" if name in TIME_COLUMNS else name] = MessageCell(numbers, place)
+    return MessageColumns(cells)
 
 
-def _by_joint(joints: tuple[str, ...], arrays: dict[str, Numbers]) -> Columns:
+def _by_joint(joints: tuple[str, ...], arrays: dict[str, Numbers]) -> MessageColumns:
     """Arrays with one number a joint; an empty one was not measured."""
     if len(set(joints)) < len(joints):
-        return Columns({}, (f"a message names a joint twice ({', '.join(joints)}) and was left out",))
-    cells: dict[str, Cell] = {}
+        return MessageColumns({}, (f"a message names a joint twice ({', '.join(joints)}) and was left out",))
+    cells: dict[str, MessageCell] = {}
     problems: list[str] = []
     for field, numbers in arrays.items():
         if numbers.size == len(joints):
-            cells |= {f"{joint}.{field}": Cell(numbers, place) for place, joint in enumerate(joints)}
+            cells |= {f"{joint}.{field}": MessageCell(numbers, place) for place, joint in enumerate(joints)}
         elif numbers.size:
             problems.append(f"'{field}' has {numbers.size} values for {len(joints)} joints and was left out")
-    return Columns(cells, tuple(problems))
+    return MessageColumns(cells, tuple(problems))
 
 
-def _by_interface(layout: Layout) -> Columns:
-    cells: dict[str, Cell] = {}
+def _by_interface(layout: MessageLayout) -> MessageColumns:
+    cells: dict[str, MessageCell] = {}
     problems: list[str] = []
     for element, joint in enumerate(layout.texts.get("joint_names", ())):
         names = layout.texts.get(f"interface_values[{element}].interface_names", ())
@@ -96,5 +96,5 @@ def _by_interface(layout: Layout) -> Columns:
         if numbers is None or numbers.size != len(names):
             problems.append(f"the interfaces of joint '{joint}' do not match their values and were left out")
             continue
-        cells |= {f"{joint}.{name}": Cell(numbers, place) for place, name in enumerate(names)}
-    return Columns(cells, tuple(problems))
+        cells |= {f"{joint}.{name}": MessageCell(numbers, place) for place, name in enumerate(names)}
+    return MessageColumns(cells, tuple(problems))

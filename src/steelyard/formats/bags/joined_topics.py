@@ -22,7 +22,7 @@ HOLE_STEPS = 5.0
 
 
 @dataclass(frozen=True)
-class Follower:
+class JoinedTopic:
     """A source whose channels are laid on another clock: their names there and here."""
 
     name: str
@@ -37,7 +37,7 @@ class Joined:
     name: str
     leader: Opener
     clock: str
-    followers: tuple[Follower, ...]
+    followers: tuple[JoinedTopic, ...]
 
     def digest(self) -> str:
         return self.leader.digest()
@@ -65,7 +65,7 @@ class Joined:
 class _Line:
     """The polygon through a follower's samples, of which only the part around the last request is held."""
 
-    def __init__(self, follower: Follower, asked: Sequence[str], clock: str) -> None:
+    def __init__(self, follower: JoinedTopic, asked: Sequence[str], clock: str) -> None:
         self._name, self._clock = follower.name, clock
         self._columns = {here: there for here, there in follower.columns.items() if here in asked}
         self._blocks = follower.opener.blocks((clock, *self._columns.values()))

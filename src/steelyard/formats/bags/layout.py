@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class MessageLayout:
     """Places of the numbers and the texts of interest, by path (`header.stamp.sec`, `interface_values[0].values`).
 
     `fixed` are the bytes that decide the layout (lengths, texts of interest), `pattern` what they must be.
@@ -81,9 +81,9 @@ class Layouts:
 
     def __init__(self, types: Types, kind: str, encoding: str, named: frozenset[str]) -> None:
         self._types, self._kind, self._encoding, self._named = types, kind, encoding, named
-        self._known: dict[int, list[Layout]] = defaultdict(list)
+        self._known: dict[int, list[MessageLayout]] = defaultdict(list)
 
-    def stacked(self, messages: Sequence[bytes]) -> Iterator[tuple[Layout | None, Rows, Stack]]:
+    def stacked(self, messages: Sequence[bytes]) -> Iterator[tuple[MessageLayout | None, Rows, Stack]]:
         """Messages of one layout at a time: the layout, their places among `messages`, their bytes.
 
         The layout is None for bytes that are no such message.
@@ -114,7 +114,7 @@ class Layouts:
                 tried += 1
 
 
-def _walked(data: bytes, types: Types, kind: str, encoding: str, named: frozenset[str]) -> Layout:
+def _walked(data: bytes, types: Types, kind: str, encoding: str, named: frozenset[str]) -> MessageLayout:
     walk = _Walk(data, types, encoding, named)
     try:
         walk.message(kind, "")
@@ -123,7 +123,7 @@ def _walked(data: bytes, types: Types, kind: str, encoding: str, named: frozense
     if not walk.position <= len(data) <= walk.position + (_CDR_PADDING if encoding == "cdr" else 0):
         raise LayoutError(f"{len(data)} bytes where {walk.position} were expected")
     fixed = np.array(walk.fixed, dtype=np.intp)
-    return Layout(len(data), walk.numbers, walk.texts, fixed, np.frombuffer(data, np.uint8)[fixed])
+    return MessageLayout(len(data), walk.numbers, walk.texts, fixed, np.frombuffer(data, np.uint8)[fixed])
 
 
 class _Walk:

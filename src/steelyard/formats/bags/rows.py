@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.errors import DataError
-from steelyard.formats.bags.columns import NAMING_FIELDS, RECEIVE, STAMP, Columns, columns_of
+from steelyard.formats.bags.columns import NAMING_FIELDS, RECEIVE, STAMP, MessageColumns, columns_of
 from steelyard.formats.bags.files import BagFiles
-from steelyard.formats.bags.layout import Layout, Layouts, Stack, read_integers, read_numbers
+from steelyard.formats.bags.layout import Layouts, MessageLayout, Stack, read_integers, read_numbers
 from steelyard.formats.bags.records import Channel, Message, message_bytes
 from steelyard.formats.bags.types import Definition, message_types
 from steelyard.signals.recording import Chunk
@@ -40,7 +40,7 @@ def by_topic(
 class Part(NamedTuple):
     """Messages of one layout: their columns, their places among the messages that were read, their bytes."""
 
-    columns: Columns
+    columns: MessageColumns
     rows: NDArray[np.intp]
     stack: Stack
     has_stamp: bool
@@ -67,7 +67,7 @@ class Reader:
         self._kind = definition.type
         named = NAMING_FIELDS.get(self._kind, frozenset())
         self._layouts = Layouts(message_types(definition), self._kind, channel.encoding, named)
-        self._columns: dict[Layout, Columns] = {}
+        self._columns: dict[MessageLayout, MessageColumns] = {}
 
     def read(self, messages: Sequence[Message]) -> Decoded:
         receive = np.array([message.time for message in messages], dtype=np.uint64).astype(np.int64)
@@ -93,7 +93,7 @@ class Reader:
         return Decoded(stamp.size, stamp, receive, unstamped, parts, np.flatnonzero(~readable))
 
 
-def _sent(layout: Layout, stack: Stack) -> Times | None:
+def _sent(layout: MessageLayout, stack: Stack) -> Times | None:
     """The stamps in the headers [ns], if the type has a header."""
     seconds, nanoseconds = (layout.numbers.get(f"header.stamp.{name}") for name in ("sec", "nanosec"))
     if seconds is None or nanoseconds is None:

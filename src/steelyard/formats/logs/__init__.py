@@ -10,7 +10,7 @@ from steelyard.formats.logs.csv import read_delimited
 from steelyard.formats.logs.hdf5 import read_hdf5
 from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
 from steelyard.formats.logs.mat import read_mat
-from steelyard.formats.logs.parquet import Table
+from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.signals.recording import Progress, Recording
 
 DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
@@ -59,7 +59,7 @@ def read_recording(
         _check_options(file, given, "topic")
         return read_bag(file, topic, salvage, progress)
     if kind == PARQUET:
-        table = Table.at(file)
+        table = ParquetTable.at(file)
         if is_dataset(table):
             _check_options(file, given, "episode")
             return read_lerobot(table, episode, salvage)

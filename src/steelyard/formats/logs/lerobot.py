@@ -16,7 +16,7 @@ import numpy as np
 
 from steelyard.errors import DataError
 from steelyard.formats.damage import salvaged
-from steelyard.formats.logs.parquet import Table
+from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.signals.recording import Recording
 
 EPISODE = "episode_index"
@@ -25,12 +25,12 @@ _MARKS = frozenset({EPISODE, "frame_index", "timestamp"})
 _FOLDERS_UP = 4
 
 
-def is_dataset(table: Table) -> bool:
+def is_dataset(table: ParquetTable) -> bool:
     """True if the columns are those every LeRobot dataset has."""
     return set(table.kinds) >= _MARKS
 
 
-def read_lerobot(table: Table, episode: int | None = None, salvage: bool = False) -> Recording:
+def read_lerobot(table: ParquetTable, episode: int | None = None, salvage: bool = False) -> Recording:
     """The recording of one episode; it need not be named in a file that holds no other."""
     names, notes = _motor_names(table)
     numbers = table.recording()
@@ -79,7 +79,7 @@ def _episodes(recording: Recording) -> list[tuple[int, range]]:
     return [(int(number), range(*ends)) for number, ends in zip(numbers, stops, strict=True)]
 
 
-def _motor_names(table: Table) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+def _motor_names(table: ParquetTable) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Names of the values in each column of lists, from the info.json of the dataset the file lies in."""
     path = table.file.path.resolve()
     for folder in path.parents[:_FOLDERS_UP]:

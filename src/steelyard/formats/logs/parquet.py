@@ -41,7 +41,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class ParquetTable:
     """A Parquet file, of which only the footer was read: the types of its columns, the length of the lists in them,
     and its rows."""
 
@@ -51,7 +51,7 @@ class Table:
     rows: int
 
     @staticmethod
-    def at(path: Path) -> Table:
+    def at(path: Path) -> ParquetTable:
         file = LogFile.at(path)
         try:
             scan = pl.scan_parquet(path, glob=False)
@@ -72,7 +72,7 @@ class Table:
             for name, kind in kinds.items()
             if isinstance(kind, pl.Array) and _is_number(kind.inner) and len(kind.shape) == 1
         }
-        return Table(file, kinds, lengths, rows)
+        return ParquetTable(file, kinds, lengths, rows)
 
     def recording(
         self,

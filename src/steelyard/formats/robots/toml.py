@@ -141,7 +141,7 @@ class CompensatorTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     temperature: float = 293.15
 
 
-class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class RobotTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A whole file. `description` and `source` are for its reader."""
 
     name: str
@@ -182,7 +182,7 @@ def read_table(content: bytes, where: str) -> Robot:
 
 
 def _robot(raw: dict[str, Any]) -> Robot:
-    table = typed(raw, Table, "the robot", {"convention": ROWS})
+    table = typed(raw, RobotTable, "the robot", {"convention": ROWS})
     row_type, kinds = ROWS[table.convention], {"kind": DEGREES_OF_FREEDOM}
     rows = [typed(row, row_type, row_name("joint", row, i), kinds) for i, row in enumerate(table.joint)]
     connections: list[Connection] = []

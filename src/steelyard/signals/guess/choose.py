@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from steelyard.errors import DataError
 from steelyard.model.robot import Robot
-from steelyard.signals.guess.evidence import Clock, Head, clock
+from steelyard.signals.guess.evidence import Clock, LogHead, clock
 from steelyard.signals.guess.names import ColumnName, Group, Kind
 from steelyard.signals.recording import Recording
 
@@ -31,7 +31,7 @@ def shared_columns(recordings: Sequence[Recording]) -> tuple[str, ...]:
     return tuple(column for column in first.columns if all(column in other.columns for other in recordings))
 
 
-def chosen_clock(names: Sequence[ColumnName], heads: Sequence[Head]) -> tuple[ColumnName, list[Clock]]:
+def chosen_clock(names: Sequence[ColumnName], heads: Sequence[LogHead]) -> tuple[ColumnName, list[Clock]]:
     """The column that steps forward in every log; a message's stamp wins over that of its arrival."""
     reasons = []
     for name in sorted(names, key=lambda name: ("receive" in name.words, len(name.words))):

@@ -25,13 +25,13 @@ from steelyard.signals.guess.choose import (
     shared_columns,
     some,
 )
-from steelyard.signals.guess.evidence import Clock, Head, derivative, friction, motion, span
+from steelyard.signals.guess.evidence import Clock, LogHead, derivative, friction, motion, span
 from steelyard.signals.guess.guess import Guess, GuessedClock, GuessedSignal, Other
 from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, groups, scalar_names
 from steelyard.signals.guess.units import (
     Doubt,
     Matched,
-    Told,
+    UnitGuess,
     beyond,
     factors,
     is_lively,
@@ -79,9 +79,9 @@ def guess_channels(recordings: Sequence[Recording], robot: Robot, headers: Seque
     return guess
 
 
-def _heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[Head]:
+def _heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[LogHead]:
     rows = max(_LEAST_ROWS, _HEAD_ROWS // len(recordings))
-    return [Head(recording.name, _first_rows(recording, columns, rows)) for recording in recordings]
+    return [LogHead(recording.name, _first_rows(recording, columns, rows)) for recording in recordings]
 
 
 def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict[str, Array]:
@@ -102,7 +102,7 @@ def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict
         return read
 
 
-def _holds_numbers(head: Head, column: str) -> bool:
+def _holds_numbers(head: LogHead, column: str) -> bool:
     return column in head.values and bool(np.isfinite(head.values[column]).any())
 
 
@@ -111,7 +111,7 @@ class _Decision:
     """The columns chosen by name, from which values settle units, sides and signs."""
 
     robot: Robot
-    heads: Sequence[Head]
+    heads: Sequence[LogHead]
     found: Sequence[Group]
     usable: Sequence[Group]
     header: LoggerHeader | None
@@ -129,7 +129,7 @@ class _Decision:
         if not all(self.q.units) and (v is None or all(self._stated(v))):
             # velocities of a stated unit settle that of the positions
             units = by_range.units if v is not None else other_angle(by_range.units)
-            settled = Told(units, f"velocities integrate to them in {listed(units)}")
+            settled = UnitGuess(units, f"velocities integrate to them in {listed(units)}")
             again, checks = self._positions(settled, low, high)
             found, its_match, _ = self._velocities(again)
             if found is not None and all(self._stated(found)):
@@ -156,7 +156,7 @@ class _Decision:
             ),
         )
 
-    def _time(self, q: GuessedSignal, matched: Matched | None, is_sure: bool) -> Told:
+    def _time(self, q: GuessedSignal, matched: Matched | None, is_sure: bool) -> UnitGuess:
         """The clock's unit, also from how fast the joints would be."""
         moved = [one for head in self.heads if (one := motion(head, self.time.column, q.columns)) is not None]
         top = np.max([np.abs(one.v).max(axis=1) for one in moved], axis=0) if moved else np.zeros(self.robot.dof)
@@ -164,7 +164,7 @@ class _Decision:
         said = self.time.meaning.unit
         return time_unit(said, self._source(self.time.column), self.steps, matched, speed, is_sure, self.robot)
 
-    def _positions(self, told: Told, low: Array, high: Array) -> tuple[GuessedSignal, list[Finding]]:
+    def _positions(self, told: UnitGuess, low: Array, high: Array) -> tuple[GuessedSignal, list[Finding]]:
         """Positions in the units told, from `low` to `high` (n,) in these."""
         group = self.q
         to_si = factors(told.units, POSITION_UNITS)

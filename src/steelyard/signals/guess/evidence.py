@@ -22,7 +22,7 @@ _PARTS = 10
 
 
 @dataclass(frozen=True)
-class Head:
+class LogHead:
     """The first rows of one log: the columns that could be read."""
 
     log: str
@@ -40,7 +40,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Motion:
+class WindowedMotion:
     """Positions by windows in the log's own units: times (W,), `q` (n, W) and `v` = Δq/Δt at the middle, and the rows
     each window runs from and to."""
 
@@ -61,7 +61,7 @@ class Derivative:
     travel: Array
 
 
-def clock(head: Head, column: str) -> Clock | None:
+def clock(head: LogHead, column: str) -> Clock | None:
     """The steps of a column as a clock; None where it holds no two numbers."""
     t = head.values[column]
     t = t[np.isfinite(t)]
@@ -72,7 +72,7 @@ def clock(head: Head, column: str) -> Clock | None:
     return Clock(float(np.median(ahead)), float(ahead.max()), len(ahead) / len(steps), bool(np.any(steps < 0)))
 
 
-def motion(head: Head, time: str, columns: Sequence[str]) -> Motion | None:
+def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion | None:
     """Positions by windows of rows that are whole, new and without a gap; None where nothing is left."""
     t, q, rows = _rows(head, time, columns)
     if len(t) < 8:
@@ -87,10 +87,10 @@ def motion(head: Head, time: str, columns: Sequence[str]) -> Motion | None:
     duration = t[last] - t[first]
     middle = 0.5 * (q[:, first] + q[:, last])
     spans = tuple(zip(rows[first].tolist(), rows[last].tolist(), strict=True))
-    return Motion(0.5 * (t[first] + t[last]), middle, (q[:, last] - q[:, first]) / duration, duration, spans)
+    return WindowedMotion(0.5 * (t[first] + t[last]), middle, (q[:, last] - q[:, first]) / duration, duration, spans)
 
 
-def _rows(head: Head, time: str, columns: Sequence[str]) -> tuple[Array, Array, NDArray[np.intp]]:
+def _rows(head: LogHead, time: str, columns: Sequence[str]) -> tuple[Array, Array, NDArray[np.intp]]:
     """Time, values (n, N) and row numbers of rows that are finite, move forward and do not repeat the one before."""
     t, q = head.values[time], np.stack([head.values[column] for column in columns])
     rows = np.flatnonzero(np.isfinite(t) & np.isfinite(q).all(axis=0))
@@ -100,7 +100,7 @@ def _rows(head: Head, time: str, columns: Sequence[str]) -> tuple[Array, Array, 
     return t[fresh], q[:, fresh], rows[fresh]
 
 
-def span(heads: Sequence[Head], columns: Sequence[str]) -> tuple[Array, Array]:
+def span(heads: Sequence[LogHead], columns: Sequence[str]) -> tuple[Array, Array]:
     """Lowest and highest value of each column over all logs."""
     values = [np.stack([head.values[column] for column in columns]) for head in heads]
     clean = [np.where(np.isfinite(x), x, np.nan) for x in values]
@@ -110,7 +110,7 @@ def span(heads: Sequence[Head], columns: Sequence[str]) -> tuple[Array, Array]:
     )
 
 
-def derivative(heads: Sequence[Head], time: str, q: Sequence[str], v: Sequence[str]) -> Derivative | None:
+def derivative(heads: Sequence[LogHead], time: str, q: Sequence[str], v: Sequence[str]) -> Derivative | None:
     """How v integrates to q, in the log's own units; None where no rows tell."""
     turned, integrated = [], []
     for head in heads:
@@ -137,7 +137,7 @@ def derivative(heads: Sequence[Head], time: str, q: Sequence[str], v: Sequence[s
 
 
 @single_threaded
-def friction(heads: Sequence[Head], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array) -> Array:
+def friction(heads: Sequence[LogHead], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array) -> Array:
     """Coulomb friction of each joint in units of its own uncertainty, from effort against direction of motion.
 
     Effort is fitted by 1, sin and cos of every position and of sums of neighbours, every acceleration and sign(v_j);

@@ -47,7 +47,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class Told:
+class UnitGuess:
     """Units in joint order (one for a clock) with the reason for them, and a doubt if there is one."""
 
     units: tuple[str, ...]
@@ -95,7 +95,7 @@ def is_lively(travel: Array, units: Sequence[str]) -> NDArray[np.bool_]:
     return travel * factors(units, POSITION_UNITS) > _LIVELY
 
 
-def position_units(robot: Robot, stated: Sequence[str | None], source: str, travel: Array) -> Told:
+def position_units(robot: Robot, stated: Sequence[str | None], source: str, travel: Array) -> UnitGuess:
     """Units of positions; `source` is who states some, `travel` (n,) is in the log's own units.
 
     The widest unit in which every joint stays inside its range is the right one: a log in degrees leaves any range when
@@ -106,7 +106,7 @@ def position_units(robot: Robot, stated: Sequence[str | None], source: str, trav
         moved = float(np.max(travel * factors(said, POSITION_UNITS)))
         little = set(said) == {"deg"} and _MOVED < moved < _SMALL
         doubt = Doubt(f"in deg no joint moves by more than {travel.max():.2g}", 'unit = "rad"') if little else None
-        return Told(said, f"{source} says {listed(said)}", doubt)
+        return UnitGuess(said, f"{source} says {listed(said)}", doubt)
     units, why, doubt = [unit or "" for unit in stated], [], None
     for is_prismatic, options in ((False, _ROTARY), (True, _LINEAR)):
         unknown = [k for k, j in enumerate(robot.axes) if j.is_prismatic == is_prismatic and stated[k] is None]
@@ -116,19 +116,19 @@ def position_units(robot: Robot, stated: Sequence[str | None], source: str, trav
                 units[k] = told.units[0]
             why.append(told.why)
             doubt = doubt or told.doubt
-    return Told(tuple(units), "; ".join(why), doubt)
+    return UnitGuess(tuple(units), "; ".join(why), doubt)
 
 
-def _by_range(options: tuple[str, str], travel: Array, width: Array) -> Told:
+def _by_range(options: tuple[str, str], travel: Array, width: Array) -> UnitGuess:
     """The wider unit of two unless the joints would leave their ranges in it."""
     wide, narrow = options
     as_wide, as_narrow = (travel * POSITION_UNITS[unit][1] for unit in options)
     if np.all(as_wide <= _SLACK * width):
         why = f"in {wide} every joint stays in its range (largest travel {as_wide.max():.3g} {wide})"
         little = Doubt(f"the joints move by {travel.max():.2g} at most: too little to tell", f'unit = "{narrow}"')
-        return Told((wide,), why, little if as_wide.max() < _MOVED else None)
+        return UnitGuess((wide,), why, little if as_wide.max() < _MOVED else None)
     if np.all(as_narrow <= _SLACK * width):
-        return Told(
+        return UnitGuess(
             (narrow,),
             f"in {wide} joints would leave their range, in {narrow} they stay inside (up to {travel.max():.3g})",
             Doubt(
@@ -137,7 +137,7 @@ def _by_range(options: tuple[str, str], travel: Array, width: Array) -> Told:
             ),
         )
     nowhere = Doubt("no unit keeps the joints in their range: motor side?", 'side = "motor", ratio = [ … ]')
-    return Told((wide,), f"taken for {wide}", nowhere)
+    return UnitGuess((wide,), f"taken for {wide}", nowhere)
 
 
 def match(
@@ -182,7 +182,7 @@ def time_unit(
     top_speed: Array,
     is_sure: bool,
     robot: Robot,
-) -> Told:
+) -> UnitGuess:
     """The clock's unit; `source` is who states one, `top_speed` (n,) is in rad or m per unit of the clock.
 
     Speeds rule out a unit only if one `is_sure` of the positions' own.
@@ -194,19 +194,19 @@ def time_unit(
         if stated not in (None, unit):
             doubt = Doubt(f"{source} says {stated}, the velocities say {unit}", f'unit = "{stated}"')
         says = f"{source} says {stated}; " if stated == unit else ""
-        return Told(
+        return UnitGuess(
             (unit,), f"{says}steps of {step:.4g} {unit} ({_rate(step, unit)}); velocities integrate to positions", doubt
         )
     if stated is not None:
         odd = Doubt(f"steps of {step:.4g} {stated} are {_rate(step, stated)}, unusual for a log", _units(likely))
         why = f"{source} says {stated}: steps of {step:.4g} {stated} ({_rate(step, stated)})"
-        return Told((stated,), why, None if stated in likely else odd)
+        return UnitGuess((stated,), why, None if stated in likely else odd)
     moves = top_speed.max() > 0.0
     fits = [u for u in likely if moves and (not is_sure or _is_possible(top_speed / TIME_UNITS[u], robot))]
     fits.sort(key=lambda unit: abs(np.log(top_speed.max() / TIME_UNITS[unit] / _USUAL_SPEED)))
     if not fits:
         doubt = Doubt("neither steps nor speeds tell the clock's unit", _units(likely))
-        return Told(("s",), f"steps of {step:.4g}, taken for s", doubt)
+        return UnitGuess(("s",), f"steps of {step:.4g}, taken for s", doubt)
     doubt = None
     if len(fits) > 1:
         doubt = Doubt(f"{' and '.join(fits)} are both possible", _units(fits[1:]))
@@ -215,7 +215,7 @@ def time_unit(
     why = f"steps of {step:.4g} are {_rate(step, fits[0])} in {fits[0]}"
     if is_sure:
         why += ", and the joints' speeds are possible then"
-    return Told((fits[0],), why, doubt)
+    return UnitGuess((fits[0],), why, doubt)
 
 
 def _units(names: Sequence[str]) -> str:
