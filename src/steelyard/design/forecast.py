@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from steelyard._arrays import Array
 from steelyard.design.prior_knowledge import Known, known
 from steelyard.errors import DataError
-from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, spread
+from steelyard.estimators.least_squares import DATA_TOLERANCE, spread
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
 from steelyard.model.model import Model
@@ -91,17 +91,6 @@ class Forecast:
                 out[name] = tuple(self.base.names[k] for k in rows)
         return out
 
-    def fate(self, name: str) -> str:
-        """What becomes of a standard parameter, in words."""
-        self.base.layout.index(name)
-        if name in self.never:
-            return "not identifiable however you move: it has no effect on any torque"
-        if name in self.base.names and name in self.unseen:
-            return "not by this motion: another would show it"
-        if name in self.grouped:
-            return f"not by itself however you move: only in {', '.join(self.grouped[name])}"
-        return "by this motion" if name in self.base.names else "known beforehand or left out"
-
 
 def planned(
     model: Model, trajectory: Trajectory, rate_hz: float, name: str = "planned", load: str = UNLOADED
@@ -121,11 +110,6 @@ def sample_times(duration: float, rate_hz: float) -> Array:
     return np.arange(int(np.floor(duration * rate_hz * (1.0 + 1e-12))) + 1) / rate_hz
 
 
-def row_noise(information: Information, base: BaseParameters) -> Array:
-    """σ_j (n,) of the rows of an earlier log: what its own least squares left unexplained, joint by joint."""
-    return joint_deviations(information, base)
-
-
 def checked_noise(noise: Array | float | Sequence[float], dof: int) -> Array:
     """σ_j (n,) of the rows, one number for all joints or one each."""
     given = np.asarray(noise, float)
@@ -142,9 +126,9 @@ def forecast(
 ) -> Forecast:
     """σ of every base parameter from planned runs (`planned`), with the filters and row mask of the problem.
 
-    `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way (`row_noise`,
-    `Known.noise`). `given` is what earlier work already tells about the same model; observed rows count with the same
-    σ_j, what is `Known` as it is.
+    `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way
+    (`joint_deviations`, `Known.noise`). `given` is what earlier work already tells about the same model; observed rows
+    count with the same σ_j, what is `Known` as it is.
     """
     base = base_parameters(problem.model) if base is None else base
     sigma = checked_noise(noise, problem.model.robot.dof)

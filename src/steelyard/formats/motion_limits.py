@@ -145,7 +145,7 @@ def read_limits(path: str | Path, robot: Robot, source: str | Path) -> Allowed:
     table = typed(_tables(file), LimitsTable, f"'{file}'")
     try:
         limits = MotionLimits.of(robot, np.inf, share=table.share, torque_share=table.torque_share)
-        limits, said = completed(robot, _stated(table, limits, robot, file))
+        limits, said = completed(robot, _stated(table, limits, robot))
     except SteelyardError as error:
         raise RobotError(f"'{file}': {error}") from None
     torque_stated = table.torque is not None or any("torque" in raw for raw in table.joint.values())
@@ -166,7 +166,7 @@ def _tables(file: Path) -> dict[str, Any]:
         raise RobotError(f"Cannot read '{file}': {error}.") from None
 
 
-def _stated(table: LimitsTable, limits: MotionLimits, robot: Robot, file: Path) -> MotionLimits:
+def _stated(table: LimitsTable, limits: MotionLimits, robot: Robot) -> MotionLimits:
     """The limits with what the file states; a joint's own table wins. Nothing may pass what the robot file allows."""
     own = {}
     for name, raw in table.joint.items():

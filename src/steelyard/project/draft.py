@@ -135,7 +135,7 @@ def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
         yield f"[channels.{label}]"
         yield from _checks(guess, label)
         yield f"unit = {_one_or_list(signal.units)}"
-        yield from _side(label, signal)
+        yield from _side(signal)
         if signal.signs:
             yield f"sign = [{', '.join(f'{sign:g}.0' for sign in signal.signs)}]"
         else:
@@ -153,7 +153,7 @@ def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
             yield from _comment(f"{said}: {range_of(other.columns)}")
 
 
-def _side(label: str, signal: GuessedSignal) -> Iterator[str]:
+def _side(signal: GuessedSignal) -> Iterator[str]:
     if signal.side == "motor":
         yield 'side = "motor"'
         # an empty list is refused by name, so that a forgotten ratio never passes for 1

@@ -77,13 +77,13 @@ def caption(prediction: Prediction, j: int) -> str:
     return ". ".join(part[0].upper() + part[1:] for part in parts) + "."
 
 
-def drawn_rows(signals: Array, most: int = MOST_POINTS) -> Rows:
-    """At most `most` rows of signals (k, m): where each is lowest and highest in each of most / 2k slices."""
+def drawn_rows(signals: Array) -> Rows:
+    """At most MOST_POINTS rows of signals (k, m): the lowest and highest of each in each of MOST_POINTS / 2k slices."""
     k, m = signals.shape
-    if m <= most:
+    if m <= MOST_POINTS:
         return np.arange(m)
     finite = np.nan_to_num(signals)
-    edges = np.linspace(0, m, most // (2 * k) + 1).astype(int)
+    edges = np.linspace(0, m, MOST_POINTS // (2 * k) + 1).astype(int)
     kept: set[int] = set()
     for first, stop in pairwise(edges.tolist()):
         piece = finite[:, first:stop]

@@ -50,13 +50,11 @@ _COARSE_EFFORT, _COARSE_MOTION = (0.01, 0.1), (0.1, 0.5)
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """What one joint of one run shows [Hz]: the bands in which its effort and its position stand above their noise,
-    zero where they never do, and the frequency below which 99 % of the effort's power in both bands lies."""
+    """f_dyn [Hz] of one joint of one run: the frequency below which 99 % of its effort's power lies, in the band in
+    which effort and position stand above their noise; zero where they never do."""
 
     run: str
     joint: str
-    effort_hz: float
-    position_hz: float
     f_dyn_hz: float
 
 
@@ -134,8 +132,7 @@ def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:
         ends = [0 if run.dead[j] else _end(spectrum[j]) for spectrum in (efforts, positions)]
         power = np.cumsum(np.maximum(efforts[j] - np.median(efforts[j]), 0.0)[: min(ends)])
         f_dyn = frequency[np.searchsorted(power, POWER * power[-1])] if len(power) else 0.0
-        edges = [frequency[end - 1] if end else 0.0 for end in ends]
-        yield Bandwidth(run.name, joint, float(edges[0]), float(edges[1]), float(f_dyn))
+        yield Bandwidth(run.name, joint, float(f_dyn))
 
 
 def _end(spectrum: Array) -> int:

@@ -39,7 +39,7 @@ def c_files(identified: IdentifiedModel, name: str | None = None) -> Export:
     files = {
         f"{name}.h": _header(identified, made, name, left_out),
         f"{name}.c": _source(made, name),
-        f"test_{name}.c": _test(made, name, vectors(identified)),
+        f"test_{name}.c": _test(name, vectors(identified)),
     }
     contents = {file: text.encode("utf-8") for file, text in files.items()}
     return Export("c", contents, left_out, parity=compiled_parity(contents))
@@ -204,7 +204,7 @@ def _remembering(made: Parts, name: str) -> list[str]:
 # --- Self-test --------------------------------------------------------------------------------------------------------
 
 
-def _test(made: Parts, name: str, given: Vectors) -> str:
+def _test(name: str, given: Vectors) -> str:
     n, count = given.states.q.shape
     tables = {"q": given.states.q, "v": given.states.v, "a": given.states.a, "wanted_torque": given.torque}
     tables |= {"wanted_gravity": given.gravity, "wanted_mass": given.mass.reshape(n * n, count)}

@@ -166,7 +166,7 @@ def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) ->
     free = [run for run in samples if run.load == UNLOADED]
     plant = Plant(model, theta, LOAD)
     paths = motions(robot, rng)
-    laws = list(_laws(model, plant, free, found.value))
+    laws = list(_laws(model, free, found.value))
     out = []
     for k, (law, controller, gains) in enumerate(laws):
         # A drive gives this part of a command that was divided by a gain which is not its own. Speeds are exact: a
@@ -191,7 +191,7 @@ def motions(robot: Robot, rng: np.random.Generator) -> dict[str, Trajectory]:
     }
 
 
-def _laws(model: Model, plant: Plant, free: Sequence[Samples], found: Array) -> Iterator[tuple[str, Controller, Array]]:
+def _laws(model: Model, free: Sequence[Samples], found: Array) -> Iterator[tuple[str, Controller, Array]]:
     """Name, controller and the gains that turn its commands into currents."""
     hertz = BANDWIDTH / (2.0 * np.pi)
     believed = _believed(model, free, found)
