@@ -1,10 +1,36 @@
-"""Packs: eight samples in one value, so that code written for one number runs on eight at a time.
+"""Packs: eight float64 in one value, so that code written for one sample runs on eight samples at a time (SIMD).
 
-LLVM vectorises loops over lanes only where it can prove that no two rows of a workspace overlap. A sparse elimination
-finds its rows through index tables, which proves nothing. A pack is a vector register by its type instead: `+ - * /`,
-`root`, `with_sign`, `smaller`, `larger` work on floats and packs alike, `load` and `store` move either between
-registers and flat arrays, and a function compiled with a float for `like` is the scalar twin of the one compiled with
-a pack.
+What. A pack is a Numba type whose machine representation is the LLVM vector <8 x double>. Each of its eight lanes
+is a sample of its own. LLVM lays it on the registers there are: one of AVX-512, two of AVX2, four of SSE2 or NEON.
+
+Why. LLVM turns a loop over lanes into vector instructions only where it can prove that no two rows of a workspace
+overlap. A sparse elimination finds its rows through index tables, which proves nothing; a pack needs no proof, because
+it is a vector by its type.
+
+Operations, on packs and on floats alike:
+
+    + - * /, unary -, += -= *=     lane by lane; a float next to a pack counts for all lanes
+    root(x), with_sign(x, sign)    √x; |x| with the sign of `sign`
+    smaller(x, y), larger(x, y)    y where either is NaN
+    load(like, array, offset)      the value, as wide as `like`, that starts at array[offset]
+    store(array, offset, value)    the reverse
+    spread(x)                      a pack with the float x in all lanes
+    width(like)                    8 or 1, a constant when the code is compiled
+
+How. A function takes a zero `like` first: 0.0 compiles its scalar twin, `spread(0.0)` the one for eight samples. The
+same source serves both. Workspaces are flat: quantity k starts at array[k * width(like)], its lanes side by side.
+
+Who. The kernels of loops (`loops/`): `constraints`, `elimination`, `posture` and `tracking` are written once for both
+widths; `newton.close` walks eight stretches of a log in packs, `newton.close_one` takes one posture with floats, for
+simulation.
+
+Limits.
+- Packs exist in compiled code alone: they cannot be passed to or from Python, nor kept in arrays.
+- Other operands are float64: write 2.0 * x, not 2 * x. There is no power, no absolute value, no sine: compute these
+  number by number in a flat array and load them.
+- No comparison and no branch: all lanes compute until the slowest is done. What a finished or idle lane computes must
+  do no harm and is not read.
+- `load` and `store` take contiguous one-dimensional float64 arrays and check no bounds.
 """
 
 from __future__ import annotations
