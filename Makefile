@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 EVIDENCE_ARGS ?=
 ACCURACY_ARGS ?=
+GENERALISE_ARGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -22,7 +23,7 @@ FIGAROH_STAMP := .venv-figaroh/.installed
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo quick test check bench evidence accuracy docs build clean
+.PHONY: help install demo quick test check bench evidence accuracy generalise docs build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +62,9 @@ endif
 
 accuracy: install  ## errors on the real recordings, term by term; ACCURACY_ARGS is passed on
 	$(BIN)/python evidence/accuracy.py $(ACCURACY_ARGS)
+
+generalise: install  ## defaults on simulated robots that no setting was tuned for; GENERALISE_ARGS is passed on
+	$(BIN)/python evidence/generalise.py $(GENERALISE_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
