@@ -98,6 +98,7 @@ def shape(text: str) -> str:
     return re.sub(r"-?\d+(\.\d+)?", "#", " ".join(text.split()))
 
 
+@pytest.mark.slow
 def test_readme_program_runs_and_prints_what_it_shows(workplace: Path, demo_folder: Path) -> None:
     shutil.copytree(demo_folder, workplace / "runs" / "demo-tx40")
     match = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
@@ -108,6 +109,7 @@ def test_readme_program_runs_and_prints_what_it_shows(workplace: Path, demo_fold
     assert shape(printed(code, "README.md")) == shape(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "shown"), PROGRAMS)
 def test_programs_run_and_print_what_they_show(
     code: str, shown: str, workplace: Path, request: pytest.FixtureRequest
@@ -214,6 +216,7 @@ def findings() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_finding_is_explained_and_no_other() -> None:
     page = (DOCS / "getting-started.md").read_text("utf-8")
     section = page.split("## Findings, and what to do\n")[1].split("\n## ")[0]

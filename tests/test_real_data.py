@@ -54,6 +54,7 @@ def test_every_project_has_its_expectation() -> None:
     assert {file.stem for file in EXAMPLES} >= set(EXPECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_projects_of_real_robots(file: Path, tmp_path: Path) -> None:
     done = run(opened(file), tmp_path / "run")

@@ -71,6 +71,7 @@ def test_help(steelyard: Run) -> None:
     assert "error" not in told.err.replace("error bars", "").replace("honest error", "")
 
 
+@pytest.mark.slow
 def test_warm(steelyard: Run) -> None:
     assert steelyard("warm", "--json").document["seconds"] >= 0.0
 
@@ -178,6 +179,7 @@ def check_result(data: dict[str, Any], base: int) -> None:
     assert {"steelyard", "numpy", "scipy", "numba"} <= set(data["versions"])
 
 
+@pytest.mark.slow
 def test_identify_writes_a_run_folder(steelyard: Run, project: Path) -> None:
     told = steelyard("identify", project)
     assert (told.code, told.out) == (0, "")
@@ -201,6 +203,7 @@ def test_json_is_one_object_and_the_file_says_the_same(steelyard: Run, project: 
     assert read_result(out).estimator == "ls"
 
 
+@pytest.mark.slow
 def test_a_second_run_replaces_the_first(steelyard: Run, project: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert steelyard("identify", project, "--out", out).code == 0
@@ -214,6 +217,7 @@ def test_a_second_run_replaces_the_first(steelyard: Run, project: Path, tmp_path
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_failed_replacement_keeps_the_earlier_run(
     steelyard: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
@@ -237,6 +241,7 @@ def test_a_failed_replacement_keeps_the_earlier_run(
     assert read_result(out).estimator == "wls"
 
 
+@pytest.mark.slow
 def test_the_same_twice(steelyard: Run, project: Path) -> None:
     one, two = (steelyard("identify", project, "--json").out for _ in range(2))
     assert one == two
@@ -265,6 +270,7 @@ def test_validation_runs_are_scored_as_unseen(steelyard: Run, project: Path, rec
 # --- Demo -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_demo(steelyard: Run, tmp_path: Path) -> None:
     out = tmp_path / "demo"
     told = steelyard("demo", "--out", out, "--json")
@@ -300,6 +306,7 @@ def test_demo_leaves_other_things_alone(steelyard: Run, tmp_path: Path) -> None:
     assert listing(tmp_path) == ["mine.txt"]
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own(project: Path) -> None:
     command = [sys.executable, "-m", "steelyard", "identify", project.name, "--json"]
     done = subprocess.run(command, cwd=project.parent, capture_output=True, text=True, check=False)
@@ -476,6 +483,7 @@ def test_a_file_in_the_way(steelyard: Run, project: Path, tmp_path: Path, below:
     assert listing(tmp_path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", TORQUE_ESTIMATORS)
 def test_a_joint_that_never_moves(
     steelyard: Run, project: Path, recorded: dict[str, Array], tmp_path: Path, estimator: str
@@ -518,6 +526,7 @@ def test_a_link_stays_a_link(steelyard: Run, project: Path, tmp_path: Path) -> N
     assert listing(tmp_path / "real") == ["report.html", "result.json"]
 
 
+@pytest.mark.slow
 def test_an_edited_demo_is_left_alone(steelyard: Run, tmp_path: Path) -> None:
     out = tmp_path / "demo"
     assert steelyard("demo", "planar2r", "--out", out).code == 0

@@ -241,6 +241,7 @@ def random_forecasts() -> tuple[Array, Array]:
     return np.array([f.geometric_mean for f in found]), np.array([f.condition_scaled for f in found])
 
 
+@pytest.mark.slow
 def test_tx40_shows_its_parameters_better_than_random_points() -> None:
     """The geometric mean of the σ of the 60 base parameters is at least 1.5 times below the median of twenty."""
     design = tx40_design()
@@ -249,6 +250,7 @@ def test_tx40_shows_its_parameters_better_than_random_points() -> None:
     assert np.median(random_forecasts()[0]) / design.forecast.geometric_mean > 1.5
 
 
+@pytest.mark.slow
 def test_tx40_is_better_conditioned_than_the_best_of_twenty() -> None:
     design = design_excitation(tx40(), tx40_limits(), DURATION_S, ConditionNumber(), noise=NOISE, starts=3)
     assert design.forecast.condition_scaled == pytest.approx(design.value, rel=1e-9)
@@ -307,6 +309,7 @@ def test_predicted_deviations_come_true() -> None:
     np.testing.assert_allclose(errors.std(axis=1), design.forecast.std, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_predicted_deviations_come_true_in_a_closed_loop() -> None:
     """The motion as a cascade tracks it, low-passed and decimated: its σ from the plan and the noise of another log."""
     model, rate = smoothed(tx40(), 0.05), 500.0
@@ -330,6 +333,7 @@ def test_predicted_deviations_come_true_in_a_closed_loop() -> None:
     np.testing.assert_allclose(found.std_classical, told.std, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_tx40_is_the_same_for_the_same_seed() -> None:
     few = {"noise": NOISE, "starts": 2, "iterations": 25}
     one, two = (design_excitation(tx40(), tx40_limits(), DURATION_S, **few) for _ in range(2))  # type: ignore[arg-type]

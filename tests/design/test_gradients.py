@@ -221,6 +221,7 @@ def tx40(width: float = 0.05) -> Model:
     return Model(robot, named_terms(robot.terms or (), sign_width=width), payloads=[tool])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", [("none",), ("none", "tool")])
 @pytest.mark.parametrize("family", [FourierFamily(4), BSplineFamily(7)])
 @pytest.mark.parametrize("criterion", [DOptimal(), ConditionNumber()])

@@ -241,6 +241,7 @@ def lowered(name: str, limits: MotionLimits, about: tuple[str, ...], duration: f
     return so_far(told).worst(scale, chosen)[1] / design.forecast.worst(scale, chosen)[1]
 
 
+@pytest.mark.slow
 def test_the_next_motion_of_the_kr300_after_run_a() -> None:
     """Within what runs A and B have been through, in degrees, rad/s and rad/s²: the file gives no limits."""
     limits = MotionLimits(
@@ -252,6 +253,7 @@ def test_the_next_motion_of_the_kr300_after_run_a() -> None:
     assert lowered("kr300", limits, (), 10.0, 1) >= 5.0
 
 
+@pytest.mark.slow
 def test_the_next_motion_of_the_ur10e_for_joint_6() -> None:
     """Positions as logged, speeds of the file, 5 rad/s²."""
     limits = MotionLimits(

@@ -197,6 +197,7 @@ def test_error_identities_hold_at_every_iteration(terms: tuple[str, ...]) -> Non
             assert np.linalg.norm((seen.w - seen.psi) @ truth) >= seen.least_true * np.linalg.norm(seen.eta) - 1e-7
 
 
+@pytest.mark.slow
 def test_any_robot_with_friction_is_learnt_in_program_coordinates() -> None:
     model = friction_arm(joints=3)
     plant, motions = plant_of(model), lively(model, 40)
@@ -286,6 +287,7 @@ def test_recursive_ends_at_weighted_least_squares_and_has_its_error_bars() -> No
     assert "iterations" in {finding.code for finding in found.findings}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"passes": 1}, {"normalise": "each"}], ids=["one pass", "each"])
 def test_recursive_that_has_not_arrived_has_no_error_bars(options: dict) -> None:
     """One pass is not enough; blocks normalised one by one have another answer, however many passes are made."""

@@ -193,6 +193,7 @@ def noisy() -> Case:
     return case_of(robot, rng, 0.5, replace(robot, links=links), count=150)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 @pytest.mark.parametrize("weight", [0.01, 1.0])
 def test_cvxpy_agrees(noisy: Case, regulariser: str, weight: float) -> None:
@@ -338,6 +339,7 @@ def test_a_search_that_comes_no_nearer_is_told(noisy: Case, monkeypatch: pytest.
 # --- What may not change the answer -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(seeds, st.sampled_from([1e-3, 1e3]))
 def test_heavier_by_a_factor(rng: np.random.Generator, factor: float) -> None:
@@ -483,6 +485,7 @@ def test_payloads_are_bodies_too(known: tuple[str, ...]) -> None:
     assert exact.theta[model.layout.index("load.M")] > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fivebar"])
 def test_robots_with_loops(name: str) -> None:
     model = Model(read_robot(name), ())

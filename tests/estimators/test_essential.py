@@ -192,6 +192,7 @@ def test_f_test_cancels_zeros_and_nothing_else_when_noise_is_low() -> None:
     assert set(result.cancelled) == true_zeros
 
 
+@pytest.mark.slow
 def test_cross_validation_takes_the_prefix_with_the_least_error(case: Case) -> None:
     """Every prefix of the cancellations is scored on left-out stretches of the rows themselves."""
     problem, information, base = case

@@ -132,6 +132,7 @@ def test_too_few_blocks_are_refused() -> None:
 # --- Size and power ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_size_holds_under_residuals_correlated_in_time() -> None:
     tests = [compared(seed, 0.0) for seed in range(200)]
     rejected = np.mean([test.rejected for test in tests])
@@ -145,6 +146,7 @@ def test_feedback_into_one_column_is_found_and_named() -> None:
     assert all(test.differing[0].name == "part0.x" for test in tests if test.rejected)
 
 
+@pytest.mark.slow
 def test_the_nominal_arm_keeps_least_squares() -> None:
     tests = arm_tests(NOMINAL)
     assert sum(test.rejected for test in tests) <= 0.1 * RUNS
@@ -154,6 +156,7 @@ def test_the_nominal_arm_keeps_least_squares() -> None:
     assert {f.code for test in tests for f in test.findings()} == {"exogenous"}
 
 
+@pytest.mark.slow
 def test_a_disturbance_in_the_loop_rejects_least_squares_and_iv_is_right() -> None:
     tests = arm_tests(ENDOGENOUS)
     assert sum(test.matters for test in tests) >= 0.9 * RUNS
@@ -167,6 +170,7 @@ def test_a_disturbance_in_the_loop_rejects_least_squares_and_iv_is_right() -> No
     assert "iv" in finding.fix
 
 
+@pytest.mark.slow
 def test_narrow_filters_take_the_same_disturbance_out_of_the_regressor() -> None:
     wide, narrow = arm_tests(ENDOGENOUS), arm_tests(replace(ENDOGENOUS, cutoff_hz=40.0, lowpass_hz=3.0))
     assert sum(test.matters for test in narrow) < sum(test.matters for test in wide)

@@ -103,6 +103,7 @@ def off(one: Array, other: Array) -> float:
 # --- Truth and literal solvers ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", UNITLESS, ids=lambda e: e.name)
 @pytest.mark.parametrize("seed", range(5))
 def test_finds_the_truth_without_noise_whatever_sign_and_size_the_gains_have(estimator, seed: int) -> None:
@@ -189,6 +190,7 @@ def test_mixed_tls_blames_the_efforts_alone() -> None:
     assert off(x[:-1] / x[-1], found.value) < 1e-6
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), noise=st.sampled_from([0.0, 0.01, 0.1, 0.3]))
 def test_starts_from_the_data_alone(seed: int, noise: float) -> None:
     """Gains from 1e-3 to 1e5 of either sign: the minimum found is the one a start from the truth leads to."""
@@ -213,6 +215,7 @@ def in_other_units(equations: DriveEquations, columns: Array, efforts: Array) ->
     )
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50), column=st.integers(0, LINKS + 4 * OWN + UNKNOWN - 1), motor=st.integers(0, 3))
 def test_no_unit_changes_the_answer_of_gains_and_mixed_tls(seed: int, column: int, motor: int) -> None:
     case = toy(seed, noise=0.05)
@@ -267,6 +270,7 @@ def of_load(case: Toy, load: str) -> dict[BlockKey, Triangle]:
     return {key: part for key, part in case.information.blocks.items() if key.load == load}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", UNITLESS, ids=lambda e: e.name)
 def test_error_bars_are_the_spread_of_repeated_experiments(estimator) -> None:
     gains = np.array([3.0, -20.0, 0.5, 8.0])
@@ -488,6 +492,7 @@ def dense_deviation(case: Toy, found: Estimate, sigma: Array, motor: int, copied
     return float(np.sqrt(np.linalg.inv(jacobian.T @ jacobian)[motor - len(case.rows), motor - len(case.rows)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", ["mass", "everything"])
 @pytest.mark.parametrize("estimator", UNITLESS, ids=lambda e: e.name)
 def test_a_payload_centred_on_an_axis_leaves_its_gain_weak(estimator, known: str) -> None:

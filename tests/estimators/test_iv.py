@@ -131,6 +131,7 @@ def test_the_triangle_gives_what_plain_matrices_give() -> None:
     np.testing.assert_allclose(bars.covariance_classical, classical, rtol=1e-5, atol=1e-10 * np.max(classical))
 
 
+@pytest.mark.slow
 def test_intervals_of_iv_cover() -> None:
     model = small()
     base, truth = base_parameters(model), truth_of_base(model)

@@ -52,6 +52,7 @@ def lighter(model: Model) -> Model:
 # --- Values -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["torque", "position", "both"])
 def test_the_truth_is_found_from_a_wrong_start(on: str) -> None:
     model = small()
@@ -66,6 +67,7 @@ def test_the_truth_is_found_from_a_wrong_start(on: str) -> None:
     assert np.max(np.abs(result.value[found] - truth) / np.maximum(np.abs(truth), 0.05)) < 1e-3
 
 
+@pytest.mark.slow
 def test_exact_sensitivities_give_what_didim_gives() -> None:
     """Input error with (14)–(15) against the approximation (17) of DIDIM."""
     problem = exact_problem(small(), SHORT, noise=0.05)
@@ -146,6 +148,7 @@ def test_late_efforts_and_rows_of_a_delay_are_compared_on_time() -> None:
 # --- Error bars -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_intervals_cover() -> None:
     model = small()
     truth = truth_of_base(model)
@@ -157,6 +160,7 @@ def test_intervals_cover() -> None:
     assert 0.88 <= np.mean(held) <= 1.0
 
 
+@pytest.mark.slow
 def test_positions_beside_torques_help_where_they_are_good() -> None:
     # simulated commands are held like those of the log
     problem = replace(with_gains(logged_problem(small(), replace(SHORT, torque_noise=0.1), 1)), delay=())
@@ -176,6 +180,7 @@ def test_ratio_cancels_what_is_uncertain() -> None:
 # --- Iterations -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_step_that_cannot_be_simulated_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small()
     problem = with_gains(exact_problem(model, SHORT, noise=0.02))
@@ -196,6 +201,7 @@ def test_a_step_that_cannot_be_simulated_is_halved(monkeypatch: pytest.MonkeyPat
     assert "halved 2×" in the_finding(result.findings, "iterations").message
 
 
+@pytest.mark.slow
 def test_the_sum_never_rises(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small()
     problem = with_gains(exact_problem(model, SHORT, noise=0.02))

@@ -256,6 +256,7 @@ def test_a_stream_of_rows_remembers_as_the_log_does(rule: str) -> None:
     np.testing.assert_allclose(found.value, wanted.value, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [Forgetting(), Forgetting("exponential", 64.0), Forgetting("directional", 64.0)])
 def test_memory_does_not_grow(rule: Forgetting) -> None:
     problem = noisy(60_000, (1,))

@@ -186,6 +186,7 @@ def test_expressions_are_worth_what_numbers_are(seed: int) -> None:
 # --- Equal to the model -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 5), st.booleans())
 def test_python_equals_the_model_on_any_tree(tmp_path_factory, seed: int, joints: int, off_axis: bool) -> None:
@@ -201,6 +202,7 @@ def test_python_equals_the_model_on_any_tree(tmp_path_factory, seed: int, joints
     assert apart(one, model.torque(q[:, 7:8], v[:, 7:8], a[:, 7:8], theta)[:, 0]) < TOLERANCE
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(seeds, st.integers(2, 4), st.sampled_from([0.0, 0.1]))
 def test_python_has_every_law(tmp_path_factory, seed: int, joints: int, width: float) -> None:
@@ -223,6 +225,7 @@ def test_python_has_every_law(tmp_path_factory, seed: int, joints: int, width: f
     assert any("pre-sliding" in one for one in export.left_out)
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("width", [0.0, 0.1])
 def test_c_has_every_law(width: float, tmp_path: Path) -> None:
@@ -236,6 +239,7 @@ def test_c_has_every_law(width: float, tmp_path: Path) -> None:
     assert apart(tau, exported_torque(chosen, q, v, a)) < TOLERANCE
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("name", ["tx40", "panda", "kr300"])
 def test_c_equals_the_model_on_fresh_states(name: str, tmp_path: Path) -> None:

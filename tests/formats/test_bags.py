@@ -305,6 +305,7 @@ doubles = st.floats(width=64, allow_nan=False)
 inner = st.tuples(st.integers(0, 255), doubles, st.lists(st.integers(-(2**15), 2**15 - 1), min_size=3, max_size=3))
 
 
+@pytest.mark.slow
 @given(
     ros1=st.booleans(),
     little=st.booleans(),
@@ -749,6 +750,7 @@ def test_a_broken_chunk_costs_only_itself(tmp_path: Path, bags: dict[str, Path],
     assert found["stamp"][-1] == arm_run()[1]["stamp"][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bag", "mcap zstd"])
 def test_a_broken_first_chunk_does_not_take_the_names_with_it(tmp_path: Path, kind: str) -> None:
     sent, columns = arm_run(12000)
@@ -873,6 +875,7 @@ def test_a_database_that_was_never_closed(tmp_path: Path, bags: dict[str, Path])
     assert sorted(file.name for file in away.iterdir()) == ["run.db3", "run.db3-wal"]
 
 
+@pytest.mark.slow
 def test_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
     folder = write_ros2(tmp_path / "run", arm_run(20000)[0], "MCAP", "FILE")
     (file,) = folder.glob("*.zstd")

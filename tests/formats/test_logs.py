@@ -129,6 +129,7 @@ logs = st.integers(2, 4).flatmap(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITERS)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=logs, window=st.integers(1, 64))
@@ -375,6 +376,7 @@ def test_episodes_are_read_one_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
         assert set(got["episode_index"]) == {episode}
 
 
+@pytest.mark.slow
 def test_episodes_longer_than_a_chunk(tmp_path: Path) -> None:
     path = lerobot(tmp_path, MOTORS, (40_000, 40_000, 3))
     for episode, rows in ((3, 40_000), (4, 40_000), (5, 3)):
@@ -657,6 +659,7 @@ def test_cut_anywhere(tmp_path: Path, write: Callable[[Path, Array, Array], Path
 
 
 # Not HDF5: garbage in its index can crash the library itself, and with it the tests.
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [as_csv, as_parquet, as_lists, as_mat, as_compressed_mat, as_old_mat])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), salvage=st.booleans())

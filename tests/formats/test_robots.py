@@ -466,6 +466,7 @@ BACK = '<joint name="{}" type="revolute"><parent link="{}"/><child link="{}"/></
 ISLAND = '<link name="c"/><link name="d"/>' + BACK.format("k", "c", "d") + BACK.format("l", "d", "c")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [

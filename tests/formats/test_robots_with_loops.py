@@ -106,6 +106,7 @@ def test_builtin_home_closes_and_has_no_idle_freedom(name: str) -> None:
         assert joint.limits.lower < position < joint.limits.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARALLEL)
 def test_builtin_limits_are_in_reach_and_far_from_singular(name: str) -> None:
     robot = read_robot(name)
@@ -150,6 +151,7 @@ def test_builtin_legs_are_alike(name: str) -> None:
         assert sum(joint in robot.axis_names for joint in leg) == 1
 
 
+@pytest.mark.slow
 def test_orthoglide_moves_as_in_the_paper() -> None:
     """P3 eqs 40 and 41 (with a·δ̄ in the third row) and q5 = −q2, q4 = −q3, the platform never turning."""
     robot = read_robot("orthoglide")
@@ -207,6 +209,7 @@ def test_orthoglide_has_the_values_of_table_3() -> None:
     assert offset2 == pytest.approx([0.96, 0.0, -0.47])
 
 
+@pytest.mark.slow
 def test_delta_platform_never_turns() -> None:
     robot = read_robot("delta")
     for axes in ([0.1, 0.7, 0.4], [0.9, 0.0, 0.3]):
@@ -517,6 +520,7 @@ def test_mjcf_loops_are_what_mujoco_holds_together(tmp_path: Path, kind: str) ->
         assert np.max(np.abs(residual(robot, robot.home))) < 1e-12
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-2, 2), min_size=5, max_size=5), st.floats(-60, 60), st.floats(-1, 1), st.floats(-1.5, 1.5))
 def test_mjcf_joint_equality_counts_from_the_references(
     tmp_path_factory: pytest.TempPathFactory, coefficients: list[float], ref_j: float, ref_k: float, q: float

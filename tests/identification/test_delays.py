@@ -80,6 +80,7 @@ def test_delays_are_recovered_within_their_error_bars(late: tuple[float, ...]) -
         assert found.doubtful == ("joint3",)
 
 
+@pytest.mark.slow
 def test_error_bars_cover() -> None:
     late = np.array([2.3, -1.1, 0.4])
     own, shared = [], []
@@ -208,6 +209,7 @@ def shifted(recording: Recording, time: str, efforts: Sequence[str], seconds: fl
     return Recording.from_arrays(recording.name, columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tx40", "ur10e", "panda"])
 def test_what_is_inserted_into_a_log_is_found(name: str) -> None:
     project = opened(ROOT / "examples" / "real" / f"{name}.toml")

@@ -68,6 +68,7 @@ def test_a_first_fit_gives_the_scale() -> None:
     assert identify(problem, WLS()).relative_error.total > 0.05
 
 
+@pytest.mark.slow
 def test_folds_hold_a_part_of_every_load() -> None:
     problem = problem_of(weighed(), ("none", "weight"))
     judged = cross_validate_problem(problem, Gains(), 5)
@@ -90,6 +91,7 @@ def test_a_result_with_gains_predicts_torques_of_other_runs() -> None:
         assert judged.filtered.rmse["joint1"] < 0.05 * np.abs(GAINS[0, 0]) * 10
 
 
+@pytest.mark.slow
 def test_the_scale_of_the_known_mass_is_the_scale_of_everything() -> None:
     """Twice the stated mass makes every gain and parameter twice as large; its deviation goes into all of them."""
     model = weighed(std={"M": 0.05})
@@ -134,6 +136,7 @@ effort = { columns = ["i1", "i2", "i3", "i4", "i5", "i6"], unit = "A", gain = "u
 """
 
 
+@pytest.mark.slow
 def test_check_and_select_work_on_torques(tmp_path: Path) -> None:
     """With gains unknown, no wrong unit or side is seen in efforts that were never torques."""
     robot = read_robot("ur10e")

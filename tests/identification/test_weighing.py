@@ -122,6 +122,7 @@ def test_a_stated_deviation_goes_into_the_error_bars(noisy: Identification) -> N
     assert unsure.body[3].std_robot > sure.body[3].std_robot
 
 
+@pytest.mark.slow
 def test_the_body_s_deviations_are_those_of_its_parameters(noisy: Identification) -> None:
     payload = Payload("box")
     found = weighed(noisy, loaded_samples(MODEL, payload, noise=2.0), payload)
@@ -141,6 +142,7 @@ def test_the_body_s_deviations_are_those_of_its_parameters(noisy: Identification
     assert replace(told, value=-far).impossible_by == pytest.approx(3.0 / told.body[0].std)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [(), ("offset",)], ids=["held", "offset"])
 def test_the_robot_s_doubt_goes_through_the_equations(free: tuple[str, ...]) -> None:
     """σ of the robot against its definition: every parameter and gain moved along a root of their covariance."""
@@ -164,6 +166,7 @@ def test_the_robot_s_doubt_goes_through_the_equations(free: tuple[str, ...]) -> 
     np.testing.assert_allclose([one.std_robot for one in found.parameters], np.sqrt(total), rtol=0.02)
 
 
+@pytest.mark.slow
 def test_error_bars_cover() -> None:
     """Correlated noise in both the free and the loaded run: 95 % intervals hold the truth."""
     model = Model(arm(3), named_terms(DEFAULT_TERMS))
@@ -706,6 +709,7 @@ def test_wrong_files_are_one_sentence(fitted: Path, logs: Path, tmp_path: Path, 
 # --- Real -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ur10e_weighs_its_load(shared_data, tmp_path: Path, steelyard: Run) -> None:
     """2.805 kg, gains read from the log, the robot identified from eleven free runs of other days and this one."""
     log = shared_data("ur10e", "ident_load_50s_14harm.parquet")

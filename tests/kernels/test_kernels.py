@@ -96,6 +96,7 @@ def test_sine_and_cosine_lie_on_the_circle(angles: list[float]) -> None:
 # --- Symmetric solver -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_symmetric_solver_agrees_with_numpy(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
@@ -179,6 +180,7 @@ print(model.torque(q, v, a, model.layout.nominal).tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_code_from_the_cache_rounds_as_code_just_compiled(tmp_path: Path) -> None:
     """To the last bit: searches from the same seed would else end elsewhere the second time."""
 

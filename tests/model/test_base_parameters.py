@@ -59,6 +59,7 @@ def test_builtin_robots(name: str) -> None:
     check(model, base_parameters(model))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())
 def test_random_trees(seed: int, joints: int, off_axis: bool) -> None:
     robot = random_tree(np.random.default_rng(seed), joints, off_axis=off_axis)
@@ -168,6 +169,7 @@ def test_nothing_to_drop_and_nothing_at_all() -> None:
     assert independent_columns(np.empty((5, 0)), 1e-8).kept == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["delta", "fivebar", "orthoglide", "stewart"])
 def test_loops_tell_the_same_without_limits(name: str) -> None:
     """Boxes of ±π or ±1 m are mostly out of reach, and full of singularities that look like structure."""

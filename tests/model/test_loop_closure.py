@@ -278,6 +278,7 @@ def reference(robot: Robot, q_a: Array, v_a: Array, a_a: Array, guess: Array) ->
 # --- Right answers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_closes_like_plain_numpy(robot: Robot) -> None:
     motion = swing(robot, 900)
     closed = Closure(robot).close(*motion[1:])
@@ -332,6 +333,7 @@ def test_accelerations_are_second_differences_along_a_path(robot: Robot) -> None
     np.testing.assert_allclose(closed.a[:, k], second, rtol=0, atol=1e-3 * size)
 
 
+@pytest.mark.slow
 def test_one_state_like_a_run(robot: Robot) -> None:
     closure, motion = Closure(robot), swing(robot, 60)
     closed = closure.close(*motion[1:])
@@ -580,6 +582,7 @@ def _solved_packs(plan, matrix, b, y, x, memory, inverse):
     _solved(spread(0.0), plan, matrix, b, y, x, memory, inverse)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(1, 7), st.integers(0, 4), st.integers(1, 3), st.booleans())
 def test_sparse_elimination_is_least_squares(seed: int, n: int, extra: int, right: int, packed: bool) -> None:
     rng = np.random.default_rng(seed)

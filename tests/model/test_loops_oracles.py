@@ -55,6 +55,7 @@ def numbers(model: Model, rng: np.random.Generator) -> Array:
 # --- The oracles against each other -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seeds, st.integers(4, 10))
 def test_pinocchio_gives_back_the_acceleration_that_mujoco_was_asked_for(seed: int, joints: int) -> None:
     pytest.importorskip("pinocchio")
@@ -64,6 +65,7 @@ def test_pinocchio_gives_back_the_acceleration_that_mujoco_was_asked_for(seed: i
     assert relative(back, answer.a) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_pinocchio_gives_back_the_acceleration_of_built_in_robots(name: str) -> None:
     pytest.importorskip("pinocchio")
@@ -72,6 +74,7 @@ def test_pinocchio_gives_back_the_acceleration_of_built_in_robots(name: str) -> 
     assert relative(back, answer.a) < 1e-8
 
 
+@pytest.mark.slow
 @given(seeds, sizes)
 def test_oracle_motion_is_allowed_by_mujocos_own_equalities(seed: int, joints: int) -> None:
     """J G = 0 with the Jacobian of connect and weld, which is not the one that made G."""
@@ -84,6 +87,7 @@ def test_oracle_motion_is_allowed_by_mujocos_own_equalities(seed: int, joints: i
     assert np.abs(jacobian @ answer.map[:, :, 0]).max(initial=0.0) < 1e-11 * max(1.0, np.abs(answer.map).max())
 
 
+@pytest.mark.slow
 @given(seeds, sizes)
 def test_oracle_velocity_and_acceleration_are_rates_of_its_position(seed: int, joints: int) -> None:
     """Along q_a + v_a t + a_a t²/2, by central differences of fourth order."""
@@ -116,6 +120,7 @@ def test_orthoglide_closes_as_the_paper_says() -> None:
             assert np.allclose(tip, now.x, rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_orthoglide_of_the_paper_is_mujocos() -> None:
     robot, _, _ = built_in_case("orthoglide")
     state = orthoglide.random_states(np.random.default_rng(2), 15)
@@ -128,6 +133,7 @@ def test_orthoglide_of_the_paper_is_mujocos() -> None:
 # --- The model against the oracles ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seeds, sizes)
 def test_random_loops_equal_mujoco(seed: int, joints: int) -> None:
     """Rigid bodies and rotors, loops with any components and joints that follow others."""
@@ -137,6 +143,7 @@ def test_random_loops_equal_mujoco(seed: int, joints: int) -> None:
     assert relative(np.einsum("jcs,c->js", model.regressor(*state), theta), answer.torque) < 1e-9
 
 
+@pytest.mark.slow
 @given(seeds, sizes)
 def test_terms_of_passive_joints_work_on_the_axes(seed: int, joints: int) -> None:
     """τ_a = Gᵀ τ_tree, with friction and offsets of every joint added by hand; MuJoCo has the rotors."""
@@ -178,6 +185,7 @@ def test_forward_dynamics_of_built_in_robots_is_pinocchios(name: str) -> None:
     assert relative(model.forward(state.q, state.v, tau, theta), wanted) < 1e-8
 
 
+@pytest.mark.slow
 @given(seeds, sizes)
 def test_mass_matrix_of_loops_is_symmetric_positive_definite_and_the_slope_of_torque(seed: int, joints: int) -> None:
     robot, state, _ = random_case(seed, joints)
@@ -200,6 +208,7 @@ def orthoglide_base(symmetric: bool = True) -> tuple[Model, BaseParameters]:
     return model, base_parameters(model)
 
 
+@pytest.mark.slow
 def test_orthoglide_regressor_is_the_papers() -> None:
     """(15) by hand against ours, column by column, and torques with random parameters of size one."""
     model, _ = orthoglide_base()

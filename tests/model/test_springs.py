@@ -617,6 +617,7 @@ def test_robots_without_springs_hear_nothing_of_them() -> None:
     assert not told(model, nominal, np.random.default_rng(1), 0.01)
 
 
+@pytest.mark.slow
 def test_check_of_the_kr300_says_that_its_compensator_is_not_separable(
     shared_data: Callable[..., Path],
 ) -> None:

@@ -108,6 +108,7 @@ def test_obstacles_stated_in_a_frame_stay_where_they_are(seed: int) -> None:
     np.testing.assert_allclose(to_box(seen, box.placed(frame)), to_box(x, box), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_distances_are_those_of_coal(name: str) -> None:
     """Capsules that overlap too, but for those whose axis enters a box: there coal tells another depth."""
@@ -197,6 +198,7 @@ def test_distances_do_not_depend_on_where_the_base_stands(seed: int) -> None:
     np.testing.assert_allclose(one.distances(q), two.distances(q), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(ROBOTS)))
 def test_gradients_are_central_differences(seed: int, name: str) -> None:
@@ -467,6 +469,7 @@ def test_a_clearance_is_passed_from_above() -> None:
 # --- Capsules ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 200), rank=st.integers(0, 3))
 def test_capsules_enclose_their_points(seed: int, count: int, rank: int) -> None:
@@ -788,6 +791,7 @@ def designed(clear: bool) -> Design:
     )
 
 
+@pytest.mark.slow
 def test_tx40_stays_clear_at_a_hundred_times_finer_sampling() -> None:
     """Floor, table and itself; the design without them, from the same seed, runs into all three."""
     clearance = Clearance.of(tx40().robot, around_tx40())

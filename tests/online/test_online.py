@@ -100,6 +100,7 @@ def finished(stream: Online) -> Identification:
 # --- The same numbers as offline --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [RLS(), RLS("exponential", 500.0)], ids=["all", "forgetting"])
 @pytest.mark.parametrize("derivatives", ["differences", "smoother"])
 @pytest.mark.parametrize("measured", [False, True], ids=["positions", "velocities too"])
@@ -162,6 +163,7 @@ def test_four_periods_of_lookahead_give_nearly_the_same_rows() -> None:
     assert np.sqrt(np.mean(off**2)) < 1e-4
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.integers(1, 799), max_size=12))
 def test_how_a_log_is_cut_leaves_no_trace(places: list[int]) -> None:
@@ -195,6 +197,7 @@ def test_rows_come_within_the_stated_delay() -> None:
     assert max(waited) > 0.8 * stream.delay_s  # nor is more stated than it takes
 
 
+@pytest.mark.slow
 def test_a_gap_starts_a_new_stretch() -> None:
     """No row reaches over it: the rows are those of the two halves, one after the other."""
     model, whole = log(4000)
@@ -421,6 +424,7 @@ def watched(chunk: Chunk, model: Model, watch: ChangeDetection = WATCH, estimato
     return stream
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [RLS(), RLS("exponential", 2000.0), RLS("directional", 2000.0)])
 def test_a_body_is_found_told_and_weighed(estimator: RLS) -> None:
     at = 7000
@@ -443,6 +447,7 @@ def test_a_body_is_found_told_and_weighed(estimator: RLS) -> None:
     assert np.mean(np.abs(result.value - truth) < 3.0 * result.std) > 0.7
 
 
+@pytest.mark.slow
 def test_a_body_put_down_has_a_negative_mass() -> None:
     model, whole = log(9500, 4, body=BODY, at=0)
     _, free = log(9500, 4)
@@ -454,6 +459,7 @@ def test_a_body_put_down_has_a_negative_mass() -> None:
     assert "put down" in change.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_unchanged_motion_raises_no_alarm(seed: int) -> None:
     stream = watched(*reversed(log(9500, seed)))  # type: ignore[arg-type]
@@ -462,6 +468,7 @@ def test_unchanged_motion_raises_no_alarm(seed: int) -> None:
     assert stream.thresholds is not None
 
 
+@pytest.mark.slow
 def test_friction_is_not_taken_for_a_body() -> None:
     model, whole = log(12_000, 8)
     theta = np.zeros(len(model.layout))
@@ -500,6 +507,7 @@ def test_correlated_rows_are_worth_less() -> None:
     assert kind_of(explained, 9, 30.0) == "unknown"
 
 
+@pytest.mark.slow
 def test_real_robot_unloaded_then_loaded(shared_data) -> None:
     """UR10e: an unloaded run and the same motion with 2.805 kg, one after the other."""
     folder = shared_data("ur10e")
@@ -532,6 +540,7 @@ def test_real_robot_unloaded_then_loaded(shared_data) -> None:
     assert change.pickup.mass == pytest.approx(2.805, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 5])
 def test_a_wild_sample_is_not_called_a_body(seed: int) -> None:
     """It is taken for a change, but the mass that would explain it might as well be none."""

@@ -44,6 +44,7 @@ def _noisy() -> dict[int, Judged]:
     return {index: judged(random_trial(index, seed=1)) for index in ROBOTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ROBOTS)
 def test_noise_is_projected_onto_what_can_exist(index: int, noisy: dict[int, Judged]) -> None:
     """In the metric of the information it is a projection: never further from a truth that can exist."""

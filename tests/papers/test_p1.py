@@ -31,6 +31,7 @@ def errors(rule: UpdateRule) -> Array:
 # --- What it reaches --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_normalised_update_on_varied_motions() -> None:
     """Under 2 % at 100 iterations and 1e-4 at 400; two of these eight draws are still at 3 and 4 % at 100."""
     found = errors(Normalised())
@@ -40,6 +41,7 @@ def test_normalised_update_on_varied_motions() -> None:
     assert found[:, 1].max() < 1e-4
 
 
+@pytest.mark.slow
 def test_published_update_on_varied_motions() -> None:
     """The digest has 0.055 and 0.0009 on random motions of its own."""
     at_100, at_400 = np.median(errors(Published()), axis=0)
@@ -99,6 +101,7 @@ def test_the_printed_sign_never_stops_in_motion() -> None:
     assert made.error(P).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_the_sound_rule_does_not_stop_at_rest_or_on_a_poor_motion() -> None:
     resting = driven([dwell(np.zeros(2), 2.0)] * 3, Normalised(), stop=StoppingRule())
     assert not resting.enough
@@ -119,6 +122,7 @@ def test_the_sound_rule_stops_when_it_is_right() -> None:
         assert 100 <= len(made) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_indefinite_inertia_throws_the_published_update_off() -> None:
     """σ_D < 0 turns its step round, the loop runs away, and that is said; the normalised update converges."""
@@ -136,6 +140,7 @@ def test_indefinite_inertia_throws_the_published_update_off() -> None:
         assert ours.error(P)[400] < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_noise_at_rest_points_is_divided_by_nothing() -> None:
     """0.2 rad/s² of noise: without a floor estimates go further away than they started; with one they do not, and the

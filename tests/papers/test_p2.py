@@ -121,6 +121,7 @@ def test_the_mass_has_no_torque_at_joint_6() -> None:
 # --- without noise ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stated", [None, kr270.MAKER], ids=["unknown", "maker's"])
 @pytest.mark.parametrize("known", [("M",), INERTIAL], ids=["mass", "all ten"])
 @pytest.mark.parametrize("estimator", ALL_THREE, ids=lambda x: x.name)
@@ -156,6 +157,7 @@ def relative_errors(found: Sequence[Found]) -> Array:
     return np.array([x.value for x in found]) / true - 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [x.name for x in BOTH])
 def test_gains_have_no_bias(name: str) -> None:
     """Each within 6 % in every experiment, their mean within 1 %, as the digest finds with other motions."""
@@ -193,6 +195,7 @@ def test_three_kinds_of_error_bars_agree() -> None:
     assert np.all((size > 0.6) & (size < 1.7))
 
 
+@pytest.mark.slow
 def test_the_published_form_is_biased() -> None:
     """TLS takes the columns with the largest coefficients, the spring's, for the noisy ones: Kr far too large, K0 far
     too negative, gains far off, and eq. 20 does not say so."""
@@ -227,6 +230,7 @@ def weak_gains(centred: bool) -> tuple[Found, list[Finding]]:
     return found, [finding for finding in found.estimate.findings if finding.code == "gain-weak"]
 
 
+@pytest.mark.slow
 def test_a_centred_payload_leaves_gain_6_hanging() -> None:
     """The warning names joint 6 and what is missing: a first moment across its axis. ZZ alone carries the scale."""
     found, weak = weak_gains(centred=True)
@@ -273,6 +277,7 @@ def in_other_units(information: Information, column: Array, effort: Array) -> In
     return replace(information, blocks=blocks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", BOTH, ids=lambda x: x.name)
 def test_units_do_not_matter(estimator: Estimator) -> None:
     """No scaling by hand: some columns and two currents a thousand times larger or smaller, the answer the same."""
@@ -287,6 +292,7 @@ def test_units_do_not_matter(estimator: Estimator) -> None:
     assert np.abs(other.value * back / plain.value - 1.0).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_units_do_matter_to_the_published_form() -> None:
     """The balancer in kN instead of N: other gains from the same data."""
     model, base, _ = kr270_with()
@@ -310,6 +316,7 @@ def test_essential_parameters_beside_gains() -> None:
 # --- coupled motors ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_coupled_motors_of_the_wrist() -> None:
     """P2 eq. 22: the gains of the motors come out. Where a coupling of a hundredth is ignored, as in the paper, those
     of motors 4 and 5 are off by 0.1 and 0.3 %; the torque of motor 6 is that of its joint."""
@@ -354,6 +361,7 @@ def tx40_solved(estimator: Estimator, known: Sequence[str], noise: float) -> tup
     return solved(estimator, base, seen(model, samples)), base.map @ free
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [("M",), INERTIAL], ids=["mass", "all ten"])
 @pytest.mark.parametrize("estimator", BOTH, ids=lambda x: x.name)
 def test_tx40_with_2_kg(estimator: Estimator, known: Sequence[str]) -> None:
@@ -364,6 +372,7 @@ def test_tx40_with_2_kg(estimator: Estimator, known: Sequence[str]) -> None:
     assert np.abs(found.estimate.value - true).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_tx40_mass_alone_against_all_ten() -> None:
     """P3 §5.2: the mass alone is enough, all ten parameters make the gains surer; both hold their error bars."""
     (by_mass, _), (by_ten, _) = (tx40_solved(Gains(), known, 0.02) for known in (("M",), INERTIAL))
@@ -377,6 +386,7 @@ def test_tx40_mass_alone_against_all_ten() -> None:
 # --- the example ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_example_finds_the_truth_from_logs(tmp_path: Path) -> None:
     """Encoder steps, filters and derivatives included: gains within 1 %, and all that is known of them in 5 σ."""
     kr270.EXAMPLE["main"](tmp_path / "runs")

@@ -95,6 +95,7 @@ def test_a_payload_adds_nothing_but_its_mass() -> None:
     assert [name for name in base_parameters(free).names if name.startswith(LOAD)] == [f"{LOAD}.M"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ALL_THREE, ids=lambda x: x.name)
 def test_noise_free_currents_give_the_truth(estimator: Estimator) -> None:
     model, base, _ = weighing()
@@ -103,6 +104,7 @@ def test_noise_free_currents_give_the_truth(estimator: Estimator) -> None:
     assert np.abs(estimate.value - base.map @ control_demo.truth(model)).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_gains_at_one_percent_of_noise() -> None:
     """Table 3: within 1 % in the mean; no experiment is further off than its error bar allows."""
     value, reported, classical = experiments()
@@ -129,6 +131,7 @@ def test_error_bars_of_gains_are_of_the_size_of_their_errors() -> None:
         assert np.all((ratio > 0.5) & (ratio < 2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [Gains(ratio=10.0), TLS(ratio=10.0)], ids=lambda x: x.name)
 def test_essential_parameters_beside_gains(estimator: Estimator) -> None:
     """r_σ = 10: about the paper's 19 remain, its large ones among them, and no gain moves by more than 2.5 %."""
@@ -144,6 +147,7 @@ def test_essential_parameters_beside_gains(estimator: Estimator) -> None:
 # --- A second payload -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_payload_is_weighed_right_with_identified_gains() -> None:
     """P3: 1.09 kg with the maker's gains, 1.14 kg with the identified ones, for 1.136 kg on the scale."""
     _, gains = solved(TLS(), seen(NOISE, 0))
@@ -173,6 +177,7 @@ def followed(seed: int) -> Controlled:
     return control_demo.controlled(orthoglide(), seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("motion", ["calm", "fast"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_table_4(seed: int, motion: str) -> None:
@@ -214,6 +219,7 @@ def test_gains_that_are_wrong_alike_spoil_the_payload_alone() -> None:
     assert np.all((error[LOAD] > 0.2 * WEIGHED * 5.0) & (error[LOAD] < 0.2 * WEIGHED * 30.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.floats(0.5, 2.0), st.integers(0, 100))
 def test_parameters_scale_with_the_gains(factor: float, seed: int) -> None:
@@ -266,6 +272,7 @@ def legs_of(theta: Array, seeds: range) -> list[tuple[LegComparison, ...]]:
     return out
 
 
+@pytest.mark.slow
 def test_equal_legs_are_not_told_apart() -> None:
     """At most one experiment in a hundred: two of forty would be a chance of 6 %, three of 0.7 %."""
     _, _, theta = equal_legs()
@@ -309,6 +316,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "project.toml"
 
 
+@pytest.mark.slow
 def test_the_example_finds_the_truth_from_logs(project: Path, steelyard: Run) -> None:
     """Filters, encoder steps and derivatives included; then every command that reads its result."""
     told = steelyard("identify", project, "--json")
@@ -340,6 +348,7 @@ def test_the_example_finds_the_truth_from_logs(project: Path, steelyard: Run) ->
     assert folds.document["pooled"]["total"] < 0.02
 
 
+@pytest.mark.slow
 def test_essential_parameters_by_the_command_line(project: Path, steelyard: Run) -> None:
     """r_σ = 10 as an option of the project's estimator."""
     text = project.read_text("utf-8")
@@ -355,6 +364,7 @@ def test_essential_parameters_by_the_command_line(project: Path, steelyard: Run)
 # --- The demo ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_demo_of_the_orthoglide(tmp_path: Path, steelyard: Run) -> None:
     """From log to result, under a controller, and Table 4."""
     told = steelyard("demo", control_demo.ROBOT, "--out", tmp_path / "demo", "--json")
@@ -368,6 +378,7 @@ def test_demo_of_the_orthoglide(tmp_path: Path, steelyard: Run) -> None:
     assert all(law in told.err for law in LAWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robot", "count"), [("fivebar", 25), ("delta", 76)])
 def test_demo_of_other_closed_chains(robot: str, count: int, tmp_path: Path) -> None:
     """Nine in ten intervals hold at least, and least squares, IV and DIDIM explain the run under a controller alike."""

@@ -56,6 +56,7 @@ def nominal() -> Nominal:
     return Nominal()
 
 
+@pytest.mark.slow
 def test_p4_three_estimators_agree_and_hold_the_truth(nominal: Nominal) -> None:
     wanted = {nominal.arm.base.names[k] for k in nominal.arm.places(*TABLE_1)}
     for result in (nominal.ls, nominal.iv, nominal.didim):
@@ -71,6 +72,7 @@ def test_p4_three_estimators_agree_and_hold_the_truth(nominal: Nominal) -> None:
         assert result.relative_error.total == pytest.approx(0.0213, abs=0.002)
 
 
+@pytest.mark.slow
 def test_p4_encoder_ratio_of_the_simulator_biases_didim_alone(nominal: Nominal) -> None:
     problem = nominal.arm.problem(nominal.run, ENCODER_AT_90)
     iv, didim = identified(problem, INSTRUMENTS), identified(problem, DIRECT)
@@ -94,6 +96,7 @@ def test_p4_torque_ratio_of_the_simulator_biases_no_parameter_beyond_its_error_b
     assert np.abs(didim.value - nominal.ls.value)[at] < didim.std[at]
 
 
+@pytest.mark.slow
 def test_p4_encoder_offset_of_the_simulator_biases_didim_alone(nominal: Nominal) -> None:
     problem = nominal.arm.problem(nominal.run, ENCODER_OFF)
     iv, didim = identified(problem, INSTRUMENTS), identified(problem, DIRECT)
@@ -103,6 +106,7 @@ def test_p4_encoder_offset_of_the_simulator_biases_didim_alone(nominal: Nominal)
     assert simulated_error(problem, didim) > 2.0 * simulated_error(nominal.problem, nominal.didim)
 
 
+@pytest.mark.slow
 def test_p4_noise_inside_sign_and_products_biases_ls_and_iv_alone() -> None:
     arm = Arm(points=FAR)
     # less torque noise, so that one draw shows the bias
@@ -115,6 +119,7 @@ def test_p4_noise_inside_sign_and_products_biases_ls_and_iv_alone() -> None:
     assert np.all(np.abs(didim - 1.0) < 0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_p4_iterations_do_not_depend_on_the_start(nominal: Nominal, seed: int) -> None:
     problem: Problem = nominal.arm.problem(nominal.run, model=starting(0.3, seed))
@@ -134,6 +139,7 @@ def test_p4_the_identified_arm_follows_an_unseen_reference_as_the_true_one(nomin
         assert score.torque_relative < 0.035
 
 
+@pytest.mark.slow
 def test_p4_table_of_the_demo_holds_the_truth(tmp_path: Path) -> None:
     done = demo("tx40", tmp_path / "demo")
     assert [result.estimator for result in done.loop] == ["wls", "iv", "didim"]

@@ -271,6 +271,7 @@ def naive_weight(problem: Problem, information: Information, base: BaseParameter
     return WEIGHTS[max(np.flatnonzero(mean <= mean[best] + spread))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.02, 0.5])
 def test_the_weight_is_chosen_as_from_the_rows(error: float) -> None:
     problem = problem_of(arm(), error=error)

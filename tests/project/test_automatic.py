@@ -87,6 +87,7 @@ def codes(findings) -> list[str]:
 # --- Everything left open ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_left_open_becomes_numbers(steelyard: Run, tmp_path: Path) -> None:
     """The result says what was chosen; reading its project again, and validating from it, gives the same scores."""
     project = read_project(written(tmp_path, late=(2.0, 2.0)))
@@ -187,6 +188,7 @@ def test_stated_delays(tmp_path: Path, stated: str, wanted: tuple[float, ...]) -
     assert codes(explicit.findings) == []
 
 
+@pytest.mark.slow
 def test_a_delay_is_corrected_in_the_fit_and_in_the_scores(tmp_path: Path) -> None:
     late = (2.0, 2.0)
     apart = {}
@@ -243,6 +245,7 @@ def six_motions(folder: Path, top: str = "") -> Project:
     return read_project(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", ["", "sign_width = 0.01\nripple_cycles = { joint1 = 50.0, joint2 = 80.0 }"])
 def test_selected_terms_are_stored_and_rebuild_the_model(tmp_path: Path, top: str) -> None:
     project = six_motions(tmp_path, top)
@@ -284,6 +287,7 @@ def test_a_sharp_sign_stays_sharp_beside_a_sign_width(tmp_path: Path) -> None:
     assert {term.width for term in chosen if isinstance(term, LoadFriction) and term.exponent == 1.0} <= {0.05}
 
 
+@pytest.mark.slow
 def test_crossvalidate_lets_the_other_runs_choose(steelyard: Run, tmp_path: Path) -> None:
     """Six motions: each is scored by terms that the other five chose; stretches of time cannot judge a choice."""
     project = six_motions(tmp_path)
@@ -300,6 +304,7 @@ def test_crossvalidate_lets_the_other_runs_choose(steelyard: Run, tmp_path: Path
     assert "use --folds runs" in refused.err
 
 
+@pytest.mark.slow
 def test_episodes_of_one_file_are_different_runs(tmp_path: Path) -> None:
     """Both clocks start at zero and the file is the same: they are two motions all the same."""
     (tmp_path / "pendulum.toml").write_text(ROBOT, "utf-8")

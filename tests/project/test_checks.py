@@ -145,6 +145,7 @@ FAULTS: dict[str, tuple[Callable[[Columns], Columns], str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_first_at_its_joint(name: str, tmp_path: Path) -> None:
     fault, code, where, words = FAULTS[name]
@@ -156,6 +157,7 @@ def test_a_fault_is_named_first_at_its_joint(name: str, tmp_path: Path) -> None:
     assert found.failed == (first.severity == "error")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robot", "seed"), [("ur10e", 1), ("tx40", 2), ("kr270", 3), ("planar2r", 4), ("panda", 5)])
 def test_clean_logs_are_not_accused(robot: str, seed: int, tmp_path: Path) -> None:
     found = checked(tmp_path / "case", log_of(robot, seed), robot)
@@ -167,6 +169,7 @@ def test_clean_logs_are_not_accused(robot: str, seed: int, tmp_path: Path) -> No
     assert "No fault found" in found.verdict
 
 
+@pytest.mark.slow
 def test_sizes_are_told(tmp_path: Path) -> None:
     columns = log_of("ur10e", 8)
     for name, faulty, number in (
@@ -179,6 +182,7 @@ def test_sizes_are_told(tmp_path: Path) -> None:
         assert min(abs(np.log(x / number)) for x in numbers if x > 0) < np.log(1.1), message
 
 
+@pytest.mark.slow
 def test_measured_velocities_tell_without_a_model(tmp_path: Path) -> None:
     columns = log_of("ur10e", 5)
     for name, faulty, code, where in (
@@ -193,6 +197,7 @@ def test_measured_velocities_tell_without_a_model(tmp_path: Path) -> None:
     assert not clean.failed
 
 
+@pytest.mark.slow
 def test_another_robot_is_recognised(tmp_path: Path) -> None:
     found = checked(tmp_path / "case", log_of("tx40", 4), "ur10e")
     first = found.findings[0]
@@ -201,6 +206,7 @@ def test_another_robot_is_recognised(tmp_path: Path) -> None:
     assert found.failed
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     """Without inertias in the robot file a common factor of all efforts leaves no trace."""
     columns = log_of("kr270", 6)
@@ -209,6 +215,7 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     assert any(f.code == "cannot-tell" and "scale of all efforts" in f.message for f in found.findings)
 
 
+@pytest.mark.slow
 def test_two_faults_are_both_named(tmp_path: Path) -> None:
     found = checked(tmp_path / "case", scaled(log_of("ur10e"), {"tau2": -1.0, "tau4": -1.0}))
     errors = [(f.code, f.where) for f in found.findings if f.severity == "error"]
@@ -237,6 +244,7 @@ def test_a_long_log_is_thinned_and_not_accused(tmp_path: Path, monkeypatch: pyte
     assert not {"unreadable-log", "stale-channel"} & {finding.code for finding in found.findings}
 
 
+@pytest.mark.slow
 def test_a_sign_that_cannot_be_told_from_its_neighbour_is_not_guessed(tmp_path: Path) -> None:
     """A joint that carries next to nothing: its effort is named, and that it may be the position is said."""
     log = log_of("ur10e")
@@ -246,6 +254,7 @@ def test_a_sign_that_cannot_be_told_from_its_neighbour_is_not_guessed(tmp_path: 
     assert "the effort of wrist_3_joint" in first.message
 
 
+@pytest.mark.slow
 def test_command_exits_with_one_for_a_fault_and_two_for_a_bad_project(steelyard: Run, tmp_path: Path) -> None:
     checked(tmp_path / "bad", scaled(log_of("ur10e"), {"tau4": -1.0}))
     told = steelyard("check", tmp_path / "bad" / "project.toml", "--json")
@@ -274,6 +283,7 @@ def faults() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["tx40", "ur10e", "panda", "kr300", "cobot6"])
 @pytest.mark.parametrize("fault", ["clean", "degrees", "saturation"])
 def test_real_logs(log: str, fault: str, faults: ModuleType, shared_data: Callable[..., Path]) -> None:

@@ -190,6 +190,7 @@ def test_a_logger_is_understood(logger: Callable[[Log], dict[str, Array]], name:
     assert codes(guess) == ([("guess-unsure", "effort.unit")] if logger is mat else [])
 
 
+@pytest.mark.slow
 def test_loggers_are_understood_as_they_write(named: Log, tmp_path: Path) -> None:
     """Spaces between columns; a space after the header's commas alone; early names twice and an empty column."""
     six = libfranka(named)

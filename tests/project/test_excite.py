@@ -911,6 +911,7 @@ FREE = "Torques are not limited: the robot file states no efforts"
 UNCHECKED = "Collisions are not checked: no [[plane]], [[box]] or [collision] in the limits."
 
 
+@pytest.mark.slow
 def test_what_is_not_bounded_is_said_everywhere(steelyard: Run, place: Path) -> None:
     for name in ("m.csv", "m.parquet", "m.yaml"):
         told = steelyard("excite", "pendulum.toml", *QUICK, "--out", name, "--preview", "p.html", "--json")

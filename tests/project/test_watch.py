@@ -311,6 +311,7 @@ def test_a_finished_log_gives_what_identify_gives(project: Path, steelyard: Run,
     assert seen.verdict in told.err
 
 
+@pytest.mark.slow
 def test_estimates_do_not_depend_on_how_the_log_grew(project: Path, steelyard: Run, tmp_path: Path) -> None:
     out, log = tmp_path / "grown", tmp_path / "grown.csv"
     content = logged()
@@ -331,6 +332,7 @@ def test_estimates_do_not_depend_on_how_the_log_grew(project: Path, steelyard: R
     assert scored.code == 0, scored.err
 
 
+@pytest.mark.slow
 def test_the_folder_holds_the_course_too(project: Path, steelyard: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for _ in range(2):  # its own files are replaced
@@ -413,6 +415,7 @@ def test_rows_that_cannot_be_used_are_named(project: Path, steelyard: Run) -> No
     assert "data rows 1001 to 1100: Time goes backwards" in told.err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_what_was_learnt_before_the_log_broke_is_kept(project: Path, steelyard: Run) -> None:
     log, out = project.parent / "live.csv", project.parent / "out"
     content = logged()
@@ -449,6 +452,7 @@ def test_too_short_a_log_says_so(project: Path, steelyard: Run) -> None:
     assert "No rows of 'log.csv' yet" in told.err
 
 
+@pytest.mark.slow
 def test_interrupts_end_it_with_the_last_estimate(project: Path) -> None:
     out = project.parent / "out"
     command = [sys.executable, "-m", "steelyard", "watch", project, "--json", "--refresh", "1", "--out", out]
@@ -465,6 +469,7 @@ def test_interrupts_end_it_with_the_last_estimate(project: Path) -> None:
     assert read_result(out).verdict in err
 
 
+@pytest.mark.slow
 def test_nobody_reading_is_no_failure(project: Path) -> None:
     command = [sys.executable, "-m", "steelyard", "watch", project, "--json", "--until-idle", "0"]
     nobody, pipe = os.pipe()
@@ -583,6 +588,7 @@ def pickup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "project.toml"
 
 
+@pytest.mark.slow
 def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: Run) -> None:
     out = pickup.parent / "out"
     # the log is finished, but a project that leaves nothing open needs no second look at it
@@ -608,6 +614,7 @@ def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: R
     assert 'class="change"' in page
 
 
+@pytest.mark.slow
 def test_the_screen_shows_state_change_and_parameters(pickup: Path) -> None:
     follower, refreshes = followed(pickup, Options(watch=ChangeDetection()))
     sheet = io.StringIO()

@@ -209,6 +209,7 @@ def rich_model() -> Model:
     return Model(arm(3), [*named_terms(terms), on_joints(Dahl(0.05), ["joint2"]), Ripple([3.0, 5.0, 7.0])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [32, 100, 384, 5000])
 @pytest.mark.parametrize("filters", [{}, FILTERS, {"lowpass_hz": 20.0, "delay": [0.01, -0.02, 0.0]}])
 def test_terms_with_a_memory_do_not_see_the_tiles(filters: dict, tile: int) -> None:
@@ -280,6 +281,7 @@ def assert_same_bits(one: Identification, other: Identification) -> None:
     assert one.findings == other.findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", ["uniform", "jittered", "gaps"])
 def test_the_reader_leaves_no_trace(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[prepare.__module__], "BLOCK", 512)
@@ -314,6 +316,7 @@ def test_pieces_of_any_size_give_the_same_bits() -> None:
     assert_same_bits(identify(Problem(model3(), [run3()], **FILTERS)), identify(Problem(model3(), [other], **FILTERS)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TORQUE_ESTIMATORS)
 def test_runs_add_in_any_order_and_grouping(name: str) -> None:
     runs = [run3(seed) for seed in (1, 2, 3)]

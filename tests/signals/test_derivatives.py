@@ -218,6 +218,7 @@ def test_settings_are_checked() -> None:
         Preparation(derivatives="smoother")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uniform", "jittered", "gaps", "rest"])
 def test_blocks_and_chunks_leave_no_trace(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     t = np.arange(6000) / 200.0

@@ -329,6 +329,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PREPARE, "BLOCK", 64)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("derivatives", DERIVATIVES)
 @pytest.mark.parametrize("kind", ["uniform", "jittered", "held", "gaps"])
@@ -360,6 +361,7 @@ def test_every_chunk_size_gives_the_same_bits(kind: str, derivatives: Derivative
         assert other.findings == reference.findings
 
 
+@pytest.mark.slow
 @given(
     rows=st.integers(60, 1500),
     chunk_rows=st.integers(1, 1600),
@@ -430,6 +432,7 @@ def test_an_angle_that_wraps_is_told() -> None:
     assert codes["position-jump"].severity == "error"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", CHUNKS)
 def test_a_rest_in_a_quantised_log_is_no_gap(chunk_rows: int) -> None:
     """Every channel repeats itself while the robot rests for a second; nothing is split, and the clock is kept."""
@@ -514,6 +517,7 @@ def clipped(effort: Array, chunk_rows: int = 65536) -> Samples:
 NOISY = 10.0 * np.sin(1.3 * np.arange(4000) / 200.0) + 0.1 * np.random.default_rng(6).standard_normal(4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [*CHUNKS, 333])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_clipped_effort_is_told(sign: float, chunk_rows: int) -> None:

@@ -129,6 +129,7 @@ CASES: dict[str, Callable[[], Plant]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_laws_are_the_terms(case: str) -> None:
     plant = CASES[case]()
@@ -157,6 +158,7 @@ def test_a_payload_is_part_of_the_link_and_of_the_load() -> None:
 # --- Forward dynamics -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.booleans())
 def test_forward_is_that_of_the_model(seed: int, joints: int, off_axis: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -178,6 +180,7 @@ def test_forward_is_that_of_pinocchio(seed: int) -> None:
     assert relative(Plant(*rigid_model(robot)).forward(*state), wanted) < 1e-9
 
 
+@pytest.mark.slow
 def test_forward_inverts_inverse_with_load_friction() -> None:
     plant = plant_of(coupled(), (*FRICTION[:-1], Coupling(0.2)))
     state = random_state(np.random.default_rng(3), plant.robot, 1)
@@ -269,6 +272,7 @@ def single(width: float, inertia: float = 0.01, coulomb: float = 2.0) -> Plant:
     return Plant(model, theta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "implicit"), [(0.02, False), (1e-3, True), (1e-5, True)])
 def test_stiff_friction_does_not_chatter(width: float, implicit: bool) -> None:
     """tanh(v / 0.02) with Fc = 2 and Ia = 0.01: Fc h / (v0 Ia) = 5 at 2 kHz, where one explicit step chatters."""

@@ -73,6 +73,7 @@ def free(dof: int) -> PD:
 # --- Forward and inverse ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_kernels_torque_is_the_models(name: str) -> None:
     """With friction of every joint, passive ones too, pre-sliding along the way and friction of the axes' loads."""
@@ -95,6 +96,7 @@ def test_forward_inverts_inverse(name: str) -> None:
     assert relative(plant.forward(q, v, plant.torque(q, v, a)), a) < 1e-9
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8))
 def test_forward_inverts_inverse_of_random_loops(seed: int, joints: int) -> None:
     """Loops with any components, more rows than unknowns, joints that follow others by a polynomial."""
@@ -319,6 +321,7 @@ def test_wrong_drive_gains_matter_only_for_what_is_added_to_the_model() -> None:
     assert np.mean(error(nominal) / exact) > 1.3
 
 
+@pytest.mark.slow
 def test_a_simpler_model_may_control_a_robot_with_loops() -> None:
     """Two drives with an inertia each and no loops as the controller's model, the five-bar as the plant."""
     plant = plant_of("fivebar")

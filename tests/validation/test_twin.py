@@ -131,6 +131,7 @@ def test_noise_is_as_large_as_leaves_the_residual_of_the_fit() -> None:
     assert found.twin_relative_error == pytest.approx(found.relative_error, rel=0.07)
 
 
+@pytest.mark.slow
 def test_noise_of_positions_that_filters_let_through_biases_the_twins_too() -> None:
     wide, narrow = logged_problem(4e-4, 60.0), logged_problem(2e-5, 20.0)
     biased = twin(identify(wide, WLS()), wide, WLS(), runs=10)
@@ -184,6 +185,7 @@ def test_other_estimators(estimator: Estimator) -> None:
     assert found.coverage > 0.7
 
 
+@pytest.mark.slow
 def test_gains_are_parameters_too() -> None:
     model = kr270([payload()])
     problem = Problem(model, logged(runs(), model.robot, noise=0.02), motor_rows=True)
@@ -234,6 +236,7 @@ def driven_problem(seed: int = 1, name: str = "run", size: float = 0.3) -> Probl
     return Problem(model, [log], 10.0, 10, 0.02, experiment=experiment_of(model, [log], CASCADE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [IV(), DIDIM()], ids=lambda e: e.name)
 def test_twins_of_estimators_that_simulate_are_driven_by_the_reference(estimator: IV | DIDIM) -> None:
     problem = driven_problem()

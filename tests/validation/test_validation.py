@@ -244,6 +244,7 @@ def cut(samples: Samples, size: int) -> Samples:
     return replace(samples, open=pieces)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 37, 400, 1001])
 def test_the_cut_of_the_samples_leaves_no_trace(size: int) -> None:
     problem, result = fitted()
@@ -558,6 +559,7 @@ def test_a_changed_inertia_is_found(column: str) -> None:
     assert change.difference == pytest.approx(change.after - change.before)
 
 
+@pytest.mark.slow
 def test_the_same_robot_gives_few_false_alarms() -> None:
     alarms = [compare(weighed(2 * k + 100), weighed(2 * k + 101)) for k in range(20)]
     # family-wise 5 %: 1 of 20 is to be expected (2 of 200 pairs were counted)
@@ -668,6 +670,7 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_validate_end_to_end(steelyard: Run, demos: Path) -> None:
     log = demos / "one" / "validate.csv"
     told = steelyard("validate", demos / "one" / "project-run", log, "--json")
@@ -767,6 +770,7 @@ def test_compare_two_and_more(steelyard: Run, demos: Path, tmp_path: Path) -> No
     assert len(three.document["parameters"][0]["values"]) == 3
 
 
+@pytest.mark.slow
 def test_crossvalidate(steelyard: Run, demos: Path) -> None:
     told = steelyard("crossvalidate", demos / "one" / "project.toml", "--json")
     assert told.code == 0
@@ -798,6 +802,7 @@ def mistakes(demos: Path) -> dict[str, tuple[list[object], str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -838,6 +843,7 @@ def ur10e() -> tuple[Problem, Information]:
     return problem, observe(problem)
 
 
+@pytest.mark.slow
 def test_ur10e_left_out_runs(shared_data: Callable[..., Path]) -> None:
     """Eleven free runs on seven days, base terms, moving rows: 4.10 %."""
     listed = json.loads((shared_data("ur10e") / "runs.json").read_text("utf-8"))
@@ -852,6 +858,7 @@ def test_ur10e_left_out_runs(shared_data: Callable[..., Path]) -> None:
     assert all(fold.not_excited == () for fold in judged.folds)
 
 
+@pytest.mark.slow
 def test_ur10e_by_rows_and_by_triangles(shared_data: Callable[..., Path]) -> None:
     """A fold's score from its triangles is the score of the streamed rows of that run."""
     shared_data("ur10e")
@@ -869,6 +876,7 @@ def test_ur10e_by_rows_and_by_triangles(shared_data: Callable[..., Path]) -> Non
 # --- Results that were touched ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_essential_result_can_be_judged(steelyard: Run, demos: Path, tmp_path: Path) -> None:
     out = tmp_path / "essential"
     assert steelyard("identify", demos / "one" / "project.toml", "--estimator", "essential", "--out", out).code == 0
@@ -879,6 +887,7 @@ def test_an_essential_result_can_be_judged(steelyard: Run, demos: Path, tmp_path
     assert "different estimators" in steelyard("compare", demos / "one" / "project-run", out).err
 
 
+@pytest.mark.slow
 def test_a_robot_file_edited_after_the_fit_is_refused(steelyard: Run, tmp_path: Path) -> None:
     robot = tmp_path / "arm.toml"
     body = "mass = 1.0\ncom = [0.1, 0, 0]\ninertia_com = [0.01, 0, 0, 0.01, 0, 0.01]\n"
