@@ -75,6 +75,7 @@ def test_projects_of_real_robots(file: Path, tmp_path: Path) -> None:
         assert len(entry["sha256"]) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit"), [("tx40", 0.042), ("panda", 0.0125)])
 def test_the_default_terms_explain_what_was_left_out(name: str, limit: float) -> None:
     """Twelve stretches of time left out in turn: the default terms reach their bar, and beat the plain ones."""

@@ -74,10 +74,12 @@ def test_import_loads_nothing_heavy() -> None:
     assert loaded("import steelyard", among=("numpy", "typer", *HEAVY)) == set()
 
 
+@pytest.mark.slow
 def test_the_measure_sees_what_is_loaded() -> None:
     assert loaded("import steelyard\nsteelyard.LS", among=("numpy", *HEAVY)) >= {"numpy", "numba", "scipy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_loads_nothing_heavy(command: str) -> None:
     assert loaded(COMMAND, *command.split(), "--help") == set()
@@ -88,6 +90,7 @@ def test_reading_a_robot_needs_no_compiled_kernel() -> None:
     assert loaded(COMMAND, "robots", "--json", among=("mujoco", *HEAVY)) == set()
 
 
+@pytest.mark.slow
 def test_base_parameters_need_no_file_library_and_no_solver() -> None:
     assert loaded(COMMAND, "params", "planar2r", "--json", among=("scipy.stats", *HEAVY)) <= {"numba", "scipy"}
 

@@ -358,6 +358,7 @@ def test_32_bit_values_are_exact(tmp_path: Path, values: list[float]) -> None:
     assert_same_bits(whole(read_recording(tmp_path / "a.parquet")), {"q[0]": expected, "v": expected})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 3, 8, 1 << 22])
 def test_episodes_are_read_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     path = lerobot(tmp_path, MOTORS, (5, 1, 7))

@@ -110,6 +110,7 @@ def test_the_result_carries_the_inertias_of_its_first_fit() -> None:
 # --- Cross-validation -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [4, "runs"])
 def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPatch) -> None:
     """The two fits that tell a fold what its gears carry see none of the rows the fold is scored on."""

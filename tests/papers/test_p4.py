@@ -87,6 +87,7 @@ def test_p4_encoder_ratio_of_the_simulator_biases_didim_alone(nominal: Nominal) 
     assert simulated_error(problem, didim) > 1.15 * right
 
 
+@pytest.mark.slow
 def test_p4_torque_ratio_of_the_simulator_biases_no_parameter_beyond_its_error_bar(nominal: Nominal) -> None:
     didim = identified(nominal.arm.problem(nominal.run, TORQUE_AT_90), DIRECT)
     # the loop's gain falls by a tenth, so the lightest motor follows a little later: half a σ of Ia6
@@ -130,6 +131,7 @@ def test_p4_iterations_do_not_depend_on_the_start(nominal: Nominal, seed: int) -
         np.testing.assert_allclose(result.value[at], other.value[at], rtol=0.025)
 
 
+@pytest.mark.slow
 def test_p4_the_identified_arm_follows_an_unseen_reference_as_the_true_one(nominal: Nominal) -> None:
     other = Arm(points=UNSEEN)
     found = forward_validation(nominal.didim, other.problem(other.logged(seed=2)))

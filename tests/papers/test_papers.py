@@ -322,6 +322,7 @@ def test_p0_table_2_in_base_parameters(name: str) -> None:
     assert (base.map @ essential)[k] == pytest.approx(other_paper, rel=0.14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_p0_experiment_simulated(seed: int) -> None:
     """Truth χ^0e, prior χ_ref, 5 % noise: the paper's counts and distances (n_e = 31, 0.0416, |ε| ≥ 0.04) come back."""

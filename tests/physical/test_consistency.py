@@ -284,6 +284,7 @@ def one_link(*, gravity: tuple[float, float, float] = (0.0, -9.81, 0.0)) -> Base
     return base
 
 
+@pytest.mark.slow
 @given(seeds, st.integers(1, 7), st.booleans(), st.sampled_from(["nominal", "none", "shaken"]))
 def test_true_base_values_are_possible(rng: np.random.Generator, joints: int, off_axis: bool, prior: str) -> None:
     model, theta = rigid_model(random_tree(rng, joints, off_axis=off_axis))

@@ -156,6 +156,7 @@ def once_each(models: list[Model]) -> bool:
     return len({id(model) for model in models}) == len(models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "top", "models"),
     [(EXPLICIT, 'terms = "plain"', 1), (EXPLICIT, "", 1), (AUTO, 'terms = "plain"', 1), (AUTO, "", 2)],
@@ -176,6 +177,7 @@ def test_identify(steelyard: Run, traced: Any, tmp_path: Path, prepare: str, top
     assert once_each(trace.bases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["crossvalidate", "delays"])
 def test_commands_that_choose_settings(steelyard: Run, traced: Any, tmp_path: Path, command: str) -> None:
     project = written(tmp_path, AUTO)
@@ -188,6 +190,7 @@ def test_commands_that_choose_settings(steelyard: Run, traced: Any, tmp_path: Pa
     assert once_each(trace.bases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("top", "models"), [('terms = "plain"', 2), ("", 3)], ids=["plain", "default"])
 def test_check(steelyard: Run, traced: Any, tmp_path: Path, top: str, models: int) -> None:
     """The models are that of the project, that of the trial (the same if its terms are plain), and one with late
@@ -205,6 +208,7 @@ def test_check(steelyard: Run, traced: Any, tmp_path: Path, top: str, models: in
     assert once_each(trace.bases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["c", "python", "latex", "urdf"])
 def test_export(steelyard: Run, traced: Any, tmp_path: Path, to: str) -> None:
     result = fitted(steelyard, tmp_path)
@@ -214,6 +218,7 @@ def test_export(steelyard: Run, traced: Any, tmp_path: Path, to: str) -> None:
     assert trace.opened[ROBOT] == trace.parsed[ROBOT] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "logs"),
     [

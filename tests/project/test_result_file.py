@@ -28,6 +28,7 @@ def edited(result: Path, **changes: Any) -> Path:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["validate", "log.csv"], ["export", "--to", "latex"], ["compare"], ["twin"]])
 def test_an_older_result_is_refused_with_what_to_do(steelyard: Run, result: Path, command: list[str]) -> None:
     edited(result, schema="steelyard.result/1")
@@ -41,6 +42,7 @@ def test_an_older_result_is_refused_with_what_to_do(steelyard: Run, result: Path
     assert said.endswith("Run `steelyard identify` again on its project file.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "said"),
     [

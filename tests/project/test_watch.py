@@ -157,6 +157,7 @@ TABLES = {
 }
 
 
+@pytest.mark.slow
 @given(kind=st.sampled_from(sorted(TABLES)), cuts=st.lists(st.floats(0.0, 1.0), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_rows_are_those_of_the_finished_file_however_it_was_written(kind: str, cuts: list[float]) -> None:

@@ -137,6 +137,7 @@ def test_weighted_least_squares_finds_robot_and_payload(payload: Payload) -> Non
     assert scored.raw.relative_error["total"] < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TORQUE_ESTIMATORS)
 def test_every_estimator_takes_off_what_is_known(name: str) -> None:
     """A payload known whole leaves the equations of the bare robot: the same estimate to rounding."""

@@ -296,6 +296,7 @@ def test_the_reader_leaves_no_trace(clock: str, monkeypatch: pytest.MonkeyPatch)
         assert_same_bits(reference, identified(log, robot, channels_of(robot), chunk_rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [32, 100, 256, 5000])
 @pytest.mark.parametrize("name", TORQUE_ESTIMATORS)
 def test_the_tile_leaves_rounding_only(tile: int, name: str) -> None:

@@ -97,6 +97,7 @@ def test_resampling_takes_the_usual_rate_unless_told() -> None:
     assert prepared(log_at(t), Preparation(rate_hz=93.0)).rate == 93.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [2, 3, 5])
 @pytest.mark.parametrize("chunk_rows", CHUNKS)
 def test_values_held_for_several_rows_are_stale(held: int, chunk_rows: int) -> None:

@@ -63,6 +63,7 @@ tables = st.integers(1, 4).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables, chunk_rows=st.integers(1, 50), block=st.integers(20, 400), window=st.integers(1, 64))
 def test_formats_and_chunk_sizes_agree(

@@ -118,6 +118,7 @@ def test_a_ripple_beyond_the_band_is_not_dynamics() -> None:
 # --- What it must not depend on ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.floats(-6, 6), st.floats(-6, 6))
 def test_units_do_not_matter(position: float, effort: float) -> None:
     run = lively(3.0, seconds=20.0)

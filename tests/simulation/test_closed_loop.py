@@ -239,6 +239,7 @@ def by_scipy(plant: Plant, controller: Controller, run: Simulated, reference: Re
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", [arm(2), forked(), slider()], ids=lambda r: r.name)
 def test_the_loop_is_that_of_scipy(robot: Robot) -> None:
     plant = plant_of(robot)

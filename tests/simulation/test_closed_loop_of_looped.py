@@ -283,6 +283,7 @@ def controllers(plant: Plant) -> dict[str, Controller]:
     }
 
 
+@pytest.mark.slow
 def test_every_controller_tracks() -> None:
     """The derivative on the measurement alone lags; a feed-forward takes most of that; a model nearly all."""
     plant = plant_of("orthoglide")

@@ -319,6 +319,7 @@ def test_a_project_drives_its_runs_and_recovers_the_truth(
     assert problem.experiment.approximate == ""
 
 
+@pytest.mark.slow
 def test_a_measured_reference_is_labelled(project: Path) -> None:
     edited(project, ("[controller]", '[experiment]\nreference = "measured"\n\n[controller]'))
     explicit = resolve_auto(read_project(project))

@@ -83,6 +83,7 @@ def test_noise_alike_has_size_colour_and_correlation_of_the_residual() -> None:
 # --- What the twin says -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sound_error_bars_are_found_sound() -> None:
     problem = noisy_problem()
     result = identify(problem, WLS())
@@ -174,6 +175,7 @@ def test_late_efforts_are_late_in_the_twins() -> None:
     assert sum(one.is_biased for one in found.parameters) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [MAP(), Essential()], ids=lambda e: e.name)
 def test_other_estimators(estimator: Estimator) -> None:
     problem = noisy_problem()

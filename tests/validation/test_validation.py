@@ -425,6 +425,7 @@ def refit(
     return errors, float(np.sqrt(sum(errors) / sum(y @ y for _, y in tests)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [LS(), WLS()], ids=lambda e: e.name)
 @pytest.mark.parametrize("folds", [10, 4, "runs"])
 def test_cross_validation_equals_refits_from_raw_rows(estimator: Estimator, folds: Any) -> None:
@@ -715,6 +716,7 @@ def test_a_log_of_the_fit_is_no_unseen_motion(steelyard: Run, demos: Path) -> No
     assert "no unseen motion" in " ".join(told.err.split())
 
 
+@pytest.mark.slow
 def test_the_robot_file_is_found_from_the_result(
     steelyard: Run, demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
