@@ -11,7 +11,7 @@ from steelyard.design.constraints import MotionRules
 from steelyard.design.criteria import CRITERIA, ConditionNumber, Criterion, DeviationTargets, DOptimal
 from steelyard.design.design import Design, design_excitation
 from steelyard.design.families import BSplineFamily, Family, FourierFamily
-from steelyard.design.forecast import Forecast, forecast, planned, row_noise, so_far
+from steelyard.design.forecast import Forecast, forecast, planned, so_far
 from steelyard.design.prior_knowledge import Known, known
 from steelyard.design.ramps import ramped
 
@@ -33,6 +33,5 @@ __all__ = [
     "known",
     "planned",
     "ramped",
-    "row_noise",
     "so_far",
 ]
