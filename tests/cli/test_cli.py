@@ -518,6 +518,7 @@ def test_a_pipe_is_not_replaced(steelyard: Run, project: Path, tmp_path: Path) -
     assert pipe.is_fifo()
 
 
+@pytest.mark.slow
 def test_a_link_stays_a_link(steelyard: Run, project: Path, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

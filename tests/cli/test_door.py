@@ -85,6 +85,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     assert loaded(COMMAND, *command.split(), "--help") == set()
 
 
+@pytest.mark.slow
 def test_reading_a_robot_needs_no_compiled_kernel() -> None:
     assert loaded("import steelyard\nsteelyard.read_robot('tx40')", among=("mujoco", *HEAVY)) == set()
     assert loaded(COMMAND, "robots", "--json", among=("mujoco", *HEAVY)) == set()

@@ -143,6 +143,7 @@ def test_a_series_that_starts_moving_has_no_bound_of_acceleration() -> None:
     assert np.all(np.isfinite(bounds.velocity))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), harmonics=st.integers(2, 9))
 def test_one_harmonic_between_the_grid_points_is_seen(seed: int, harmonics: int) -> None:
@@ -342,6 +343,7 @@ def test_tx40_is_the_same_for_the_same_seed() -> None:
     np.testing.assert_array_equal(one.trajectory.at([1.0, 3.3]), two.trajectory.at([1.0, 3.3]))
 
 
+@pytest.mark.slow
 def test_same_seed_same_motion() -> None:
     one, two, other = small(seed=3), small(seed=3), small(seed=4)
     np.testing.assert_array_equal(one.trajectory.at(np.linspace(0, 5, 99)), two.trajectory.at(np.linspace(0, 5, 99)))
@@ -374,6 +376,7 @@ def test_a_slide_and_no_torque_limit() -> None:
     assert "state the noise" in design.history[2]
 
 
+@pytest.mark.slow
 def test_chosen_parameters_come_out_better() -> None:
     """A design for two parameters shows them better than the one for all, and all worse."""
     names = ["link3.MY", "joint3.Fv"]
@@ -383,6 +386,7 @@ def test_chosen_parameters_come_out_better() -> None:
     assert part.forecast.geometric_mean > whole.forecast.geometric_mean
 
 
+@pytest.mark.slow
 def test_targets_are_met_or_told() -> None:
     whole = small()
     base, value = whole.forecast.base, np.abs(whole.forecast.value)
@@ -411,6 +415,7 @@ def test_what_is_known_already_changes_what_comes_next() -> None:
     np.testing.assert_allclose(after.forecast.std, both.std, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_noise_of_an_earlier_log() -> None:
     model = model_of(arm(3))
     given = observe(rows_of(model, simulated(model, small().trajectory, 2)))

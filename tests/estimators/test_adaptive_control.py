@@ -300,6 +300,7 @@ def test_recursive_that_has_not_arrived_has_no_error_bars(options: dict) -> None
     assert "not-converged" in {finding.code for finding in found.findings}
 
 
+@pytest.mark.slow
 def test_recursive_shows_its_way() -> None:
     problem = noisy()
     base, information = base_parameters(problem.model), observe(problem)

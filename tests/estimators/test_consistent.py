@@ -104,6 +104,7 @@ def standard_of(estimate: Estimate) -> Array:
 # --- The truth --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 4))
 def test_a_possible_truth_is_recovered_whatever_the_file_says(rng: np.random.Generator, joints: int) -> None:
@@ -117,6 +118,7 @@ def test_a_possible_truth_is_recovered_whatever_the_file_says(rng: np.random.Gen
     assert check_links(case.model.layout, standard_of(found), 1e-12).consistent
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(seeds, st.integers(2, 5), st.sampled_from([0.05, 0.5]))
 def test_never_further_from_the_truth_than_least_squares(rng: np.random.Generator, joints: int, noise: float) -> None:
@@ -515,6 +517,7 @@ def looped_run(model: Model, noise: float) -> Samples:
     return Samples.from_arrays("run", model.robot.axis_names, 200.0, q, v, a, effort)
 
 
+@pytest.mark.slow
 def test_gains_and_bodies_together() -> None:
     """Less likely than what gains finds, likelier than its parameters made physical with its gains held."""
     rng = np.random.default_rng(8)
@@ -554,6 +557,7 @@ def test_gains_and_bodies_together() -> None:
     assert 2.0 < joint < apart
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moves", "codes"), [(1e-6, set[str]()), (0.5, {"gains-not-settled"})])
 def test_gains_that_move_by_less_than_their_error_have_settled(
     moves: float, codes: set[str], monkeypatch: pytest.MonkeyPatch
@@ -647,6 +651,7 @@ log = "log.csv"
 """
 
 
+@pytest.mark.slow
 def test_project_command_and_report(steelyard: Run, tmp_path: Path) -> None:
     (tmp_path / "pendulum.toml").write_text(PENDULUM, "utf-8")
     (tmp_path / "project.toml").write_text(PROJECT, "utf-8")

@@ -295,6 +295,7 @@ def test_error_bars_are_the_spread_of_repeated_experiments(estimator) -> None:
     assert 0.92 < np.mean(held) < 0.985
 
 
+@pytest.mark.slow
 def test_how_well_the_payload_is_weighed_is_part_of_every_error_bar() -> None:
     exact, rough = (toy(8, noise=0.05, std=std) for std in (None, 0.1))
     one, other = (gains_of(Gains().estimate(case.base, case.information)) for case in (exact, rough))
@@ -329,6 +330,7 @@ def test_gains_known_from_one_block_only_have_no_error_bar() -> None:
     assert any("gains known from a single block" in message for message in told(found, "hangs-on-one-block"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ALL_THREE, ids=lambda e: e.name)
 def test_a_motor_that_moves_in_one_block_only_leaves_the_others_their_error_bars(estimator) -> None:
     case = toy(17, noise=0.02, gains=np.array([3.0, -20.0, 0.5, 8.0]))
@@ -346,6 +348,7 @@ def test_a_motor_that_moves_in_one_block_only_leaves_the_others_their_error_bars
 # --- Essential parameters ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [Gains(ratio=20.0), TLSMixed(ratio=20.0)], ids=lambda e: e.name)
 def test_uncertain_parameters_are_cancelled_and_gains_never(estimator) -> None:
     case = toy(11, noise=0.1)
@@ -419,6 +422,7 @@ def apart(case: Toy, known: float = 0.0) -> Toy:
     return replace(case, information=replace(case.information, columns=columns, blocks=blocks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [0.0, 1e-12, 1e-5], ids=["no torque", "rounding", "lost in the noise"])
 @pytest.mark.parametrize("estimator", UNITLESS, ids=lambda e: e.name)
 def test_a_gain_without_scale_is_named_and_leaves_the_others_alone(estimator, known: float) -> None:

@@ -48,6 +48,7 @@ def both_of(problem: Problem, theta: Array) -> Information:
 # --- Values -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIMULATING)
 @pytest.mark.parametrize("start", ["wls", "nominal"])
 def test_the_truth_is_found_without_noise(kind: type[IV] | type[DIDIM], start: str) -> None:
@@ -234,6 +235,7 @@ def test_a_joint_that_moves_once_has_no_error_bar() -> None:
     assert np.isfinite(std["joint1.Fv"])
 
 
+@pytest.mark.slow
 def test_runs_left_out_are_scored_by_the_others_driven_again() -> None:
     model = model_with_width(3)
     problems = [logged_problem(model, NOMINAL, seed) for seed in (1, 2)]

@@ -76,6 +76,7 @@ def test_exact_sensitivities_give_what_didim_gives() -> None:
     np.testing.assert_allclose(exact.std, approximate.std, rtol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [(10.0, 30.0), (2.0, 6.0)])
 def test_sensitivities_of_torques_are_nearly_the_columns_of_the_simulated_motion(
     bandwidths: tuple[float, float],
@@ -96,6 +97,7 @@ def test_sensitivities_of_torques_are_nearly_the_columns_of_the_simulated_motion
     assert np.median(difference) > (1e-4 if tight else 0.02)
 
 
+@pytest.mark.slow
 def test_sensitivities_do_not_hang_on_the_step() -> None:
     model = small()
     problem = exact_problem(model, SHORT)
@@ -169,6 +171,7 @@ def test_positions_beside_torques_help_where_they_are_good() -> None:
     assert "position of" not in " ".join(beside.base.names)
 
 
+@pytest.mark.slow
 def test_ratio_cancels_what_is_uncertain() -> None:
     result = identify(exact_problem(small(), SHORT, noise=0.1), OutputErrorMethod(ratio=15.0))
     gone = np.isin(result.base.names, result.cancelled)

@@ -244,6 +244,7 @@ def streamed(problem: Problem, rule: Forgetting, size: int) -> Information:
     return running.information()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["none", "exponential", "directional"])
 def test_a_stream_of_rows_remembers_as_the_log_does(rule: str) -> None:
     problem = noisy(20_000, (1,))

@@ -273,6 +273,7 @@ def test_c_compiles_as_the_documentation_says_and_its_self_test_passes(tmp_path:
     assert re.fullmatch(r"slider: 16 states, largest difference \S+, relative \S+\n", done.stdout)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_c_that_says_something_else_is_never_given_back() -> None:
     files = dict(c_files(small()).files)
@@ -300,6 +301,7 @@ def test_c_without_a_compiler_is_said_to_be_untried(monkeypatch: pytest.MonkeyPa
     assert c_files(small()).parity is None
 
 
+@pytest.mark.slow
 def test_c_keeps_no_state_and_allocates_nothing() -> None:
     source = c_files(furnished_model(11, 3, 0.0), "whole").files["whole.c"].decode()
     assert not re.search(r"malloc|calloc|alloca|free\(", source)
@@ -324,6 +326,7 @@ def test_python_runs_alone_with_numpy(tmp_path: Path) -> None:
 # --- Names, loads and what cannot be written --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_names_of_any_kind_do_no_harm() -> None:
     wild = ('"; */ int x; /*', "back\\slash\nnew ??/ line")
@@ -573,6 +576,7 @@ def workplace(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return Path(shutil.copytree(project, tmp_path / "work"))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_export_of_c_writes_a_folder_here(steelyard: Run, workplace: Path) -> None:
     before = sorted(workplace.rglob("*"))
@@ -683,6 +687,7 @@ def test_mistakes_are_told_and_nothing_is_written(
     assert {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_the_robot_file_of_the_result_is_replaced_with_a_warning(steelyard: Run, workplace: Path) -> None:
     own = workplace / "own.urdf"
     assert steelyard("export", workplace / "project-run", "--to", "urdf", "--out", own).code == 0
@@ -716,6 +721,7 @@ def test_meshes_that_stand_beside_the_source_are_told_where_the_file_goes_elsewh
     assert not any("looks for" in one for one in told.document["notes"])
 
 
+@pytest.mark.slow
 def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run, workplace: Path) -> None:
     project = workplace / "rich.toml"
     terms = 'terms = ["rotor", "viscous", "coulomb", "offset", "power-law"]'
@@ -734,6 +740,7 @@ def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run
         assert f"Friction of {name}: " in " ".join(told.document["left_out"])
 
 
+@pytest.mark.slow
 def test_every_open_builtin_robot_can_be_written() -> None:
     for name in builtin_robots():
         robot = read_robot(name)

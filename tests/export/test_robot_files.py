@@ -253,6 +253,7 @@ def test_urdf_holds_the_model_and_nothing_else_changes(tmp_path: Path, kind: str
         assert joint.drive.coulomb == theta[model.layout.index(f"{joint.name}.Fc")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["commented", "crlf and tabs", "no inertial", "one line"])
 def test_urdf_equals_pinocchio_and_mujoco(tmp_path: Path, kind: str) -> None:
     mujoco = pytest.importorskip("mujoco")
@@ -421,6 +422,7 @@ def both_ways(top: float) -> Array:
     return np.concatenate([one_way, -one_way])
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(seeds)
 def test_written_friction_is_the_line_nearest_to_the_whole_curve(seed: int) -> None:
@@ -882,6 +884,7 @@ def test_mjcf_without_mujoco_says_what_to_install(tmp_path: Path, monkeypatch: p
 # --- New files --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(seeds, st.integers(1, 7), st.booleans())
 def test_new_files_of_any_tree_equal_pinocchio_and_mujoco(seed: int, joints: int, off_axis: bool) -> None:

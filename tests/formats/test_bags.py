@@ -268,6 +268,7 @@ def test_only_the_portions_with_the_topic_are_read_again(tmp_path: Path, monkeyp
     assert len(unpacked) == 6
 
 
+@pytest.mark.slow
 def test_a_folder_of_several_files_is_read_in_their_order(tmp_path: Path) -> None:
     sent, columns = arm_run(120)
     folder = tmp_path / "run"
@@ -387,6 +388,7 @@ def test_definitions_in_idl_and_none_at_all() -> None:
 # --- joints -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bag", "mcap", "db3"])
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(orders=st.lists(st.permutations(["a", "bb", "ccc", "d"]), min_size=1, max_size=30))

@@ -348,6 +348,7 @@ def test_lists_are_named_after_the_motors(
     assert not recording.notes
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.floats(width=32), min_size=1, max_size=20))
 def test_32_bit_values_are_exact(tmp_path: Path, values: list[float]) -> None:

@@ -59,6 +59,7 @@ def problem_of(model: Model, loads: tuple[str, ...] = ("none", "weight", "none",
     return Problem(model, runs, lowpass_hz=8.0, decimate=6, motor_rows=True)
 
 
+@pytest.mark.slow
 def test_a_first_fit_gives_the_scale() -> None:
     problem = problem_of(weighed())
     scaled = to_scale(problem, Gains())
@@ -81,6 +82,7 @@ def test_folds_hold_a_part_of_every_load() -> None:
     assert len(cross_validate_problem(problem_of(weighed()), Gains(), "runs").folds) == 4
 
 
+@pytest.mark.slow
 def test_a_result_with_gains_predicts_torques_of_other_runs() -> None:
     model = weighed()
     problem = problem_of(model)

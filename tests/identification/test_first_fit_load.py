@@ -138,6 +138,7 @@ def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPat
         assert seen == every - left_out
 
 
+@pytest.mark.slow
 def test_nonsense_in_a_run_does_not_reach_the_fold_that_is_scored_on_it() -> None:
     """One run's efforts turned round: the parameters of its own fold, and so its error, are those of the other runs."""
     honest = problem_of(silent(arm(3)), (1, 2, 3))
@@ -159,6 +160,7 @@ def test_with_known_inertias_it_is_cross_validation_of_the_information() -> None
     assert one == other
 
 
+@pytest.mark.slow
 def test_folds_without_inertias_are_as_good_as_with_them() -> None:
     known = cross_validate_problem(problem_of(arm(3), (1, 2, 3)), WLS(), "runs")
     unknown = cross_validate_problem(problem_of(silent(arm(3)), (1, 2, 3)), WLS(), "runs")
@@ -168,6 +170,7 @@ def test_folds_without_inertias_are_as_good_as_with_them() -> None:
     assert known.nominal is not None
 
 
+@pytest.mark.slow
 def test_every_fold_estimates_its_own_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(arm(3), (1, 2, 3))
     every = set(observe(problem, shifts=effort_shifts(problem)).times)
@@ -182,6 +185,7 @@ def test_every_fold_estimates_its_own_delays(monkeypatch: pytest.MonkeyPatch) ->
     assert seen == [{time for time in every if time[0] != f"run{k}"} for k in (1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_delays_are_estimated_within_the_folds() -> None:
     """An effort that lags: corrected in every fold, the error is that of a log without a lag."""
     (piece,) = run_of(1).open()

@@ -94,6 +94,7 @@ def test_a_motion_within_reach_has_nothing_to_tell(model: Model) -> None:
     assert list(loop_findings(model, [run])) == []
 
 
+@pytest.mark.slow
 def test_lost_samples_are_told_and_left_out_of_the_fit(model: Model) -> None:
     run, truth, lost = swing(model, 0.5)
     assert 0.05 < lost.mean() < 0.6
@@ -109,6 +110,7 @@ def test_lost_samples_are_told_and_left_out_of_the_fit(model: Model) -> None:
     assert sum(result.relative_error.rows.values()) < 2 * (len(lost) / 10) * (1.0 - lost.mean())
 
 
+@pytest.mark.slow
 def test_lost_samples_are_left_out_of_scores(model: Model) -> None:
     fitted, _, _ = swing(model, 0.05, "fitted")
     unseen, _, lost = swing(model, 0.5, "unseen", 9.0)
@@ -120,6 +122,7 @@ def test_lost_samples_are_left_out_of_scores(model: Model) -> None:
         assert 0 < score.rows["total"] < 2 * len(lost)
 
 
+@pytest.mark.slow
 def test_a_run_wholly_out_of_reach_has_no_rows(model: Model) -> None:
     q = np.full((2, 2000), 3.1) + 0.01 * np.sin(np.arange(2000) / 50.0)
     q[1] -= 3.1

@@ -136,6 +136,7 @@ def test_terms_that_do_no_good_are_dropped_and_those_that_do_are_kept() -> None:
     assert {t.label for t in selection.trials} == {"dahl", "load"}
 
 
+@pytest.mark.slow
 def test_a_term_on_one_joint_may_be_dropped_there() -> None:
     model = Model(slow(), [*named_terms(DEFAULT_TERMS), on_joints(Dahl(), ["joint2"])])
     tried = [select_terms(Problem(model, runs_of(luck=luck), **FILTERS), ()) for luck in range(4)]

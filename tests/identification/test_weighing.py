@@ -309,6 +309,7 @@ def gained() -> tuple[Identification, Samples]:
     return result, stated(loaded_samples(MODEL, Payload("second"), other, noise=0.3, count=1000), "second", "none")
 
 
+@pytest.mark.slow
 def test_identified_gains_are_used() -> None:
     result, second = gained()
     assert result.gains is not None
@@ -525,6 +526,7 @@ def test_payload_and_robot_are_identified_together_and_read_back(tmp_path: Path,
         assert abs(found[name] - truth) < 5.0 * std[name] < 0.1
 
 
+@pytest.mark.slow
 def test_unknown_gains_choose_their_estimator(tmp_path: Path, logs: Path, steelyard: Run) -> None:
     file = project_file(tmp_path, logs, BOX + "mass = 3.0\ncom = [0.04, -0.02, 0.09]", gain='"unknown"')
     project = read_project(file)
@@ -649,6 +651,7 @@ def test_a_load_the_result_does_not_know_leads_to_payloads(fitted: Path, logs: P
         reopen(fitted, [logs / "loaded.csv"], load="box")
 
 
+@pytest.mark.slow
 def test_a_load_that_differs_from_the_fit_s_is_told(tmp_path: Path, logs: Path) -> None:
     folder = run(read_project(project_file(tmp_path, logs, BOX + "mass = 3.0"))).folder
 

@@ -376,6 +376,7 @@ def in_pieces(closure: Closure, motion: Swing, cuts: list[int]) -> Closed:
     return Closed._make(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 400), max_size=4), st.sampled_from(["five-bar", "stewart"]), st.sampled_from([30, 1000]))
 def test_cuts_do_not_matter(cuts: list[int], name: str, rate: float) -> None:
     robot = ROBOTS[name]()
@@ -383,6 +384,7 @@ def test_cuts_do_not_matter(cuts: list[int], name: str, rate: float) -> None:
     agree(closure.close(*motion[1:]), in_pieces(closure, motion, cuts))
 
 
+@pytest.mark.slow
 @given(
     st.floats(0.4, 0.6),
     st.floats(0.6, 0.9),
@@ -651,6 +653,7 @@ def test_a_way_that_grazes_the_edge_of_the_workspace_does_not_change_the_assembl
     assert np.all(np.sign(np.sin(right - left))[good] == side)
 
 
+@pytest.mark.slow
 def test_no_sample_of_wide_motions_is_on_the_other_side() -> None:
     """Sinusoids far beyond the reach of a five-bar: whatever is called good has the sign of det J_p of home."""
     closure = Closure(five_bar(0.22, 0.25, 0.16))

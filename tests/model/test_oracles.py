@@ -165,6 +165,7 @@ def test_order_of_the_tree_changes_nothing(seed: int, joints: int) -> None:
     assert relative(other.regressor(*given_state), wanted) < 1e-13
 
 
+@pytest.mark.slow
 @given(seeds, sizes, st.booleans())
 def test_link_frames_change_nothing(seed: int, joints: int, off_axis: bool) -> None:
     rng, robot, model, theta, state = case(seed, joints, off_axis=off_axis)

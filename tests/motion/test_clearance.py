@@ -143,6 +143,7 @@ def test_distances_are_those_of_coal(name: str) -> None:
     assert seen >= {(0, True), (0, False), (1, False), (2, False)}
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6))
 def test_boxes_are_left_by_the_shortest_way(seed: int) -> None:
@@ -381,6 +382,7 @@ def test_loops_are_refused() -> None:
 # --- Proofs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(ROBOTS)), size=st.floats(1e-3, 3.0))
 def test_levers_bound_how_fast_distances_change(seed: int, name: str, size: float) -> None:
@@ -821,6 +823,7 @@ def wall_of(model: Model, offset: float = 0.0) -> Surroundings:
     return Surroundings(skeleton(model.robot, 0.03), (Plane("wall", np.array([-1.0, 0.3, 0.2]), offset),), margin=0.01)
 
 
+@pytest.mark.slow
 def test_same_seed_same_motion_beside_a_wall() -> None:
     model = model_of(arm(3))
     surroundings = wall_of(model, -0.35)

@@ -167,6 +167,7 @@ def test_trapezoidal_is_the_fastest_of_its_shape(
     assert trajectory.extremes().speed[0] == pytest.approx(speed)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-6), min_size=2, max_size=4),
@@ -250,6 +251,7 @@ ROBOTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("margin", [0.0, 0.1])
 def test_random_motion_keeps_the_limits_and_is_seeded(name: str, margin: float) -> None:

@@ -217,6 +217,7 @@ def test_a_gap_starts_a_new_stretch() -> None:
 # --- What goes in and comes out ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_named_columns_are_read_by_a_channel_map() -> None:
     model, whole = log(4000)
     whole = whole._replace(v=None)

@@ -114,6 +114,7 @@ def test_the_sound_rule_does_not_stop_at_rest_or_on_a_poor_motion() -> None:
     assert poor.error(P)[-1] > 0.01
 
 
+@pytest.mark.slow
 def test_the_sound_rule_stops_when_it_is_right() -> None:
     for seed in range(4):
         made = driven(varied_motions(40, seed), Normalised(), stop=StoppingRule())

@@ -211,6 +211,7 @@ def test_the_published_form_is_biased() -> None:
     assert "tls-scaling" in codes(found)
 
 
+@pytest.mark.slow
 def test_all_ten_parameters_known_help_the_wrist() -> None:
     """Against the mass alone: no gain gets worse, those of the wrist get better (P3 §4.3)."""
     by_mass = experiments("gains")[0]
@@ -243,6 +244,7 @@ def test_a_centred_payload_leaves_gain_6_hanging() -> None:
     assert found.std[5] > 5.0 * weak_gains(centred=False)[0].std[5]
 
 
+@pytest.mark.slow
 def test_an_offset_payload_gives_every_gain_its_scale() -> None:
     found, weak = weak_gains(centred=False)
     assert not weak
@@ -302,6 +304,7 @@ def test_units_do_matter_to_the_published_form() -> None:
     assert np.abs(other.gains.factor / plain.gains.factor - 1.0).max() > 0.1
 
 
+@pytest.mark.slow
 def test_essential_parameters_beside_gains() -> None:
     """P2 keeps 27 and the payload's MZ: elimination takes what is small, never a gain, and moves none of these."""
     _, base, _ = kr270_with()

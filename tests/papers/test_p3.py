@@ -281,6 +281,7 @@ def test_equal_legs_are_not_told_apart() -> None:
     assert sum(any(one.differ for one in legs) for legs in compared) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leg", [1, 2])
 def test_a_leg_with_more_friction_is_told(leg: int) -> None:
     """30 % more friction of one drive: its two parameters differ, and nothing else does in most experiments."""

@@ -215,6 +215,7 @@ def test_verdict_does_not_depend_on_the_frame(rng: np.random.Generator, toleranc
     assert there.verdict == here.verdict
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_tolerance_is_monotone_and_sharp(rng: np.random.Generator) -> None:
     vector = random_inertia(rng)

@@ -277,6 +277,7 @@ def test_selection_is_off_unless_asked_for(tmp_path: Path) -> None:
     assert done.document["selection"] is None
 
 
+@pytest.mark.slow
 def test_a_sharp_sign_stays_sharp_beside_a_sign_width(tmp_path: Path) -> None:
     """Written down after selection and read again, a width of zero is not replaced by the project's sign_width."""
     stated = '["rotor", "viscous", { name = "coulomb", options = { width = 0.0 } }, "offset", "load"]'

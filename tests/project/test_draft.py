@@ -535,6 +535,7 @@ def test_recorded_logs_get_the_map_of_their_project(name: str) -> None:
     assert [one.code for one in guess.findings] == ["fill-in"] * len(guess.effort.blanks)
 
 
+@pytest.mark.slow
 def test_every_recorded_run_of_the_ur10e_is_understood() -> None:
     robot = read_robot(shared_data("ur10e", "ur10e.urdf"))
     for log in sorted(shared_data("ur10e").glob("*.parquet")):
@@ -601,6 +602,7 @@ def write_log(file: Path, columns: Mapping[str, Array]) -> None:
     file.write_text("\n".join([";".join(columns), *(";".join(map(repr, row)) for row in rows)]) + "\n", "utf-8")
 
 
+@pytest.mark.slow
 def test_the_project_is_written_explained_and_identified(workplace: Path, steelyard: Run) -> None:
     told = steelyard("init", "pendulum.toml", "logs/monday.csv", "logs/tuesday.csv", "--out", "here/arm.toml")
     assert told.code == 0, told.err
@@ -663,6 +665,7 @@ def test_json_holds_guess_evidence_and_questions(workplace: Path, steelyard: Run
     assert document["joints"] == ["swing arm", "wrist"]
 
 
+@pytest.mark.slow
 def test_a_missing_gain_is_left_blank_and_fails_loudly(workplace: Path, steelyard: Run) -> None:
     columns = vendor(log_of(read_robot("pendulum.toml"), 3000))
     currents = {name.replace("Torque [Nm]", "Current [A]"): x for name, x in columns.items()}
@@ -683,6 +686,7 @@ def test_a_missing_gain_is_left_blank_and_fails_loudly(workplace: Path, steelyar
     assert steelyard("identify", "project.toml").code == 0
 
 
+@pytest.mark.slow
 def test_doubts_stand_beside_what_they_doubt(workplace: Path, steelyard: Run) -> None:
     log = log_of(read_robot("pendulum.toml"), 3000)
     write_log(workplace / "log.csv", plain(log, q=DEG, v=0.0))

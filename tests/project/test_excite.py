@@ -286,6 +286,7 @@ def test_few_samples_are_refused_where_what_is_played_takes_more_torque() -> Non
         export_motion("m.csv", motion, rules, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["m.csv", "m.parquet", "m.yaml"])
 def test_the_digits_of_a_file_are_enough_for_its_jerk(name: str) -> None:
     """By the text of the file, in numbers longer than its own; where no digits would do, a lower rate is asked for."""
@@ -373,6 +374,7 @@ READERS: dict[str, Callable[[bytes], tuple[Array, Array]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rate"), {"m.csv": None, "m.parquet": None, "m.yaml": 25.0, "m.script": None}.items())
 def test_what_is_written_is_the_motion(name: str, rate: float | None) -> None:
     found = tx40()
@@ -384,6 +386,7 @@ def test_what_is_written_is_the_motion(name: str, rate: float | None) -> None:
     assert FORMATS[".yml"] is FORMATS[".yaml"]
 
 
+@pytest.mark.slow
 def test_names_of_joints_are_as_in_the_robot() -> None:
     """Whatever is in them: quotes, colons, brackets."""
     rules, names = rules_of(), ('a "b": [c]', "d, #e")
@@ -565,6 +568,7 @@ def test_mistakes_in_a_limits_file(text: str, message: str, place: Path) -> None
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_on_the_tx40(steelyard: Run, place: Path) -> None:
     start = [0.0, -1.5, 1.5, 0.0, 0.0, 0.0]
     asked = ("excite", "tx40", *QUICK, "--noise", 0.5, "--start", ",".join(map(str, start)), "--json")

@@ -251,6 +251,7 @@ def test_excite_from_a_result(steelyard: Run, traced: Any, tmp_path: Path) -> No
     assert once_each(trace.bases)
 
 
+@pytest.mark.slow
 def test_watch_computes_base_parameters_once(steelyard: Run, traced: Any, tmp_path: Path) -> None:
     """However often the estimate is renewed; settings come from the other log."""
     project = written(tmp_path, AUTO, 'terms = "plain"')

@@ -67,6 +67,7 @@ def test_any_other_schema_is_refused_by_name(result: Path, schema: object, said:
         identification(json.loads(result.read_text("utf-8")))
 
 
+@pytest.mark.slow
 def test_keys_that_came_later_may_be_missing(result: Path, project: Path) -> None:
     """A result of the same schema from before they were written: the rest mask is read from its words."""
     whole = read_result(result)

@@ -285,6 +285,7 @@ def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_finished_log_gives_what_identify_gives(project: Path, steelyard: Run, tmp_path: Path) -> None:
     told = steelyard("watch", project, "--until-idle", 0, "--json", "--refresh", 1, "--out", tmp_path / "seen")
     assert told.code == 0, told.err
@@ -635,6 +636,7 @@ def test_the_screen_shows_state_change_and_parameters(pickup: Path) -> None:
     assert "more: --show" in small.getvalue()
 
 
+@pytest.mark.slow
 def test_nothing_is_looked_for_when_told_so(pickup: Path, steelyard: Run) -> None:
     told = steelyard("watch", pickup, "--until-idle", 0, "--json", "--learn", 0, "--refresh", 10)
     assert {one["phase"] for one in lines(told.out)} == {"not watched"}

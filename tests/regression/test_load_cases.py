@@ -161,6 +161,7 @@ def test_every_estimator_takes_off_what_is_known(name: str) -> None:
     np.testing.assert_allclose(found.std, wanted.std, rtol=1e-5, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_what_is_known_survives_folds_and_delays() -> None:
     model = replace(model_of(arm(2)), payloads=[Payload("tool", known=known("M"))])
     problem = problem_of(model, {"tool": TOOL}, noise=0.2)

@@ -59,6 +59,7 @@ def run3(seed: int = 1, count: int = 4000) -> Samples:
 # --- Decimation -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     half=st.integers(0, 40),
     factor=st.integers(1, 30),
@@ -400,6 +401,7 @@ def test_a_run_cut_into_other_blocks_is_not_added() -> None:
 # --- The same experiment told differently -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_joint_order_does_not_matter(seed: int) -> None:
     robot = forked()

@@ -232,6 +232,7 @@ def test_huber_is_wls_when_nothing_stands_out() -> None:
     assert [finding.severity for finding in other.findings if finding.code == "down-weighted"] == ["info"]
 
 
+@pytest.mark.slow
 def test_huber_withstands_collisions_that_drag_wls() -> None:
     worse, kept = [], []
     for seed in range(5):

@@ -249,6 +249,7 @@ def carrying(known: dict[str, float], std: dict[str, float], drives: Drives | No
     return replace(result, gains=replace(result.gains, drives=drives))
 
 
+@pytest.mark.slow
 def test_payloads_are_told_as_bodies() -> None:
     result = carrying({"M": 3.0}, {}, None)
     (row,) = payload_rows(result, {"<b>tool": ""})
@@ -265,6 +266,7 @@ def test_payloads_are_told_as_bodies() -> None:
     assert (unsure.link, unsure.stated, unsure.body[0]) == ("—", "M = 3 ± 0.03", ("3.000", "0.030"))
 
 
+@pytest.mark.slow
 def test_gains_stand_beside_stated_ones_only_where_there_are_any() -> None:
     known = Drives(("A",) * 3, (2.0,) * 3, (100.0,) * 3, "motor", ("N.m/A",) * 3)
     heads = "Motor Identified ± σ σ/|g| σ bootstrap σ classical At the joint Unit "

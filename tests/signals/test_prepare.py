@@ -121,6 +121,7 @@ def test_rows_with_a_repeated_time_are_dropped() -> None:
     np.testing.assert_array_equal(stretch_of(samples).q[0], np.sin(t))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [*CHUNKS, 300])
 def test_gaps_split_the_run(chunk_rows: int) -> None:
     t = np.arange(1000) / 100.0
@@ -143,6 +144,7 @@ def test_gap_s_decides_what_a_gap_is() -> None:
     assert bridged.count == 1020
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", CHUNKS)
 def test_a_row_alone_between_two_gaps(chunk_rows: int) -> None:
     t = np.arange(1000) / 100.0 + np.random.default_rng(0).uniform(0, 2e-3, 1000)
@@ -206,6 +208,7 @@ def test_too_short_for_the_filter() -> None:
 # --- Windows ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", CHUNKS)
 def test_windows_by_rows_and_by_seconds_agree(chunk_rows: int) -> None:
     t = 2.0 + np.arange(1000) / 100.0

@@ -226,6 +226,7 @@ def test_a_joint_that_follows_another_is_part_of_its_inertia() -> None:
     assert np.allclose([run.q[0, -1], run.v[0, -1]], wanted, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_stiff_friction_of_a_passive_joint_is_implicit_and_does_not_chatter() -> None:
     """tanh(v / 1e-4) in the elbows of the five-bar: far too stiff for explicit steps at 1 kHz."""
     model = Model(robot_of("fivebar"), (Rotor(), Coulomb(1e-4)))
@@ -297,6 +298,7 @@ def test_every_controller_tracks() -> None:
     assert error["pid"] > 5.0 * error["pid with feed-forward"] > 10.0 * error["computed torque"]
 
 
+@pytest.mark.slow
 def test_wrong_drive_gains_matter_only_for_what_is_added_to_the_model() -> None:
     """P3 section 5.2: a model identified with wrong gains is scaled as the gains are, and the current is right; but
     not that of a payload added at its nominal mass."""

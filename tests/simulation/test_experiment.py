@@ -400,6 +400,7 @@ def test_a_loop_without_a_controller_says_so(project: Path) -> None:
         read_project(edited(project, (text, "[loop]\ndelay_s = 0.0\n\n")))
 
 
+@pytest.mark.slow
 def test_a_project_that_simulates_can_be_checked(project: Path) -> None:
     found = check(read_project(project))
     assert not [one for one in found.findings if one.severity == "error"]

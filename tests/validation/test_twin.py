@@ -100,6 +100,7 @@ def test_sound_error_bars_are_found_sound() -> None:
     assert viscous.detectable == pytest.approx(np.sqrt(2.0) * 2.874 * viscous.spread, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_error_bars_that_take_coloured_noise_for_white_are_found_out() -> None:
     problem = noisy_problem(memory=0.98, size=1.0)
 
@@ -145,6 +146,7 @@ def test_noise_of_positions_that_filters_let_through_biases_the_twins_too() -> N
     assert not any(one.is_biased for one in sound.parameters)
 
 
+@pytest.mark.slow
 def test_rounding_is_that_of_the_log() -> None:
     problem = logged_problem(0.0, 20.0, step=1e-3)
     (run,) = problem.runs
@@ -163,6 +165,7 @@ def test_rounding_is_that_of_the_log() -> None:
     assert np.allclose(steps, np.round(steps), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_late_efforts_are_late_in_the_twins() -> None:
     problem = noisy_problem(size=0.05)
     (piece,) = problem.runs[0].open()
@@ -201,6 +204,7 @@ def test_gains_are_parameters_too() -> None:
     assert not any(one.code == "noise-unlike" for one in found.findings)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_twins() -> None:
     problem = noisy_problem()
     result = identify(problem, WLS())
@@ -250,6 +254,7 @@ def test_twins_of_estimators_that_simulate_are_driven_by_the_reference(estimator
     assert sum(one.is_biased for one in found.parameters) == 0
 
 
+@pytest.mark.slow
 def test_twins_of_a_measured_reference_follow_their_own_measurement() -> None:
     problem = driven_problem()
     experiment = experiment_of(problem.model, problem.runs, CASCADE, reference="measured")
@@ -320,6 +325,7 @@ def test_forward_validation_needs_an_experiment() -> None:
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_reads_the_result_and_its_logs_again(steelyard: Run, project: Path) -> None:
     assert steelyard("identify", project).code == 0
     folder = project.with_name("project-run")
