@@ -87,8 +87,8 @@ def trials(noise: Noise, seed: int) -> list[Trial]:
     samples = kr270.logged(kr270.runs(), model.robot, noise.size, seed, noise.colour)
     information = observe(Problem(model, samples, rest=0.0, motor_rows=True))
     return [
-        taken(Gains().estimate(base, information)),
-        taken(TLSMixed().estimate(base, information)),
+        taken(Gains().estimate(None, base, information)),
+        taken(TLSMixed().estimate(None, base, information)),
         tls(base, information),
     ]
 
@@ -210,7 +210,7 @@ def recorded(console: Console, quick: bool) -> Iterator[Claim]:
     for estimator in ESTIMATORS:
         errors[estimator.name] = _error(estimator, *plain)
         _add(table, f"{estimator.name}, all runs", errors[estimator.name])
-    whole = Gains().estimate(*plain).gains
+    whole = Gains().estimate(None, *plain).gains
     assert whole is not None
     sigma = np.sqrt(np.diagonal(whole.covariance)[:6]) / LOG_GAINS
     sets = []
@@ -282,7 +282,7 @@ def weighed(samples: Sequence[Samples], extra: Sequence[str]) -> tuple[float, fl
     """Mass [kg] and σ of the payload, nothing known about it, with the log's gains."""
     problem = problem_of(samples, extra, Payload("weighed"), factor=LOG_GAINS.tolist())
     base = base_parameters(problem.model)
-    estimate = WLS().estimate(base, observe(problem))
+    estimate = WLS().estimate(None, base, observe(problem))
     k = base.names.index("weighed.M")
     return float(estimate.value[k]), float(np.sqrt(estimate.covariance[k, k]))
 
@@ -294,7 +294,7 @@ def without(information: Information, runs: Sequence[str]) -> Information:
 
 @single_threaded
 def _error(estimator: Estimator, base: BaseParameters, information: Information) -> Array:
-    gains = estimator.estimate(base, information).gains
+    gains = estimator.estimate(None, base, information).gains
     assert gains is not None
     return gains.factor / LOG_GAINS - 1.0
 

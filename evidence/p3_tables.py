@@ -82,7 +82,7 @@ def gains(quick: bool) -> Iterator[Claim]:
         for k in range(experiments):
             samples = logged(runs, model.robot, NOISE, np.random.default_rng([1, k]))
             information = observe(Problem(model, samples, rest=0.0, motor_rows=True))
-            estimate = estimator.estimate(base, information)
+            estimate = estimator.estimate(None, base, information)
             found, clusters = estimate.gains, estimate.clusters
             assert found is not None
             value[k] = found.factor / GAINS
@@ -203,7 +203,7 @@ def legs(quick: bool) -> Iterator[Claim]:
         for k in range(count):
             runs = driven(model, theta, (UNLOADED,), np.random.default_rng([3, k // 10]))
             samples = logged(runs, robot, 0.02, np.random.default_rng([4, k]))
-            found = WLS().estimate(base, observe(Problem(model, samples, rest=0.0, factor=GAINS.tolist())))
+            found = WLS().estimate(None, base, observe(Problem(model, samples, rest=0.0, factor=GAINS.tolist())))
             compared = compare_legs(base, robot, found.value, found.covariance, found.clusters)
             differ = {one.names[0] for one in compared if one.differ}
             for parameter in told:

@@ -306,7 +306,7 @@ def test_recursive_shows_its_way() -> None:
     base, information = base_parameters(problem.model), observe(problem)
     way = Recursive().way(base, information, every_block=True)
     assert len(way.values) == way.passes * len(way.blocks) + 1
-    np.testing.assert_array_equal(way.values[-1], Recursive().estimate(base, information).value[way.places])
+    np.testing.assert_array_equal(way.values[-1], Recursive().estimate(None, base, information).value[way.places])
     # the first pass does most of it, whichever start
     truth = identify(problem, WLS(), information).value
     first = way.values[len(way.blocks)]

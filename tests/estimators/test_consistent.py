@@ -110,7 +110,7 @@ def standard_of(estimate: Estimate) -> Array:
 def test_a_possible_truth_is_recovered_whatever_the_file_says(rng: np.random.Generator, joints: int) -> None:
     robot = random_tree(rng, joints)
     case = case_of(robot, rng, 0.0, shaken(robot, rng))
-    found = Consistent().estimate(case.base, case.information)
+    found = Consistent().estimate(None, case.base, case.information)
     chi = case.base.map @ case.truth
     np.testing.assert_allclose(found.value, chi, rtol=1e-5, atol=1e-6 * np.abs(chi).max())
     np.testing.assert_allclose(case.base.map @ standard_of(found), found.value, rtol=1e-12, atol=1e-12)
@@ -125,7 +125,7 @@ def test_never_further_from_the_truth_than_least_squares(rng: np.random.Generato
     """It is a projection onto a convex set that the truth lies in."""
     robot = random_tree(rng, joints)
     case = case_of(robot, rng, noise, shaken(robot, rng))
-    plain, found = (kind.estimate(case.base, case.information) for kind in (WLS(), Consistent()))
+    plain, found = (kind.estimate(None, case.base, case.information) for kind in (WLS(), Consistent()))
     assert found.certificate is not None
     assert found.certificate.holds
     assert case.distance(found.value) <= case.distance(plain.value) * (1.0 + 1e-5)
@@ -138,7 +138,7 @@ def test_never_further_from_the_truth_than_least_squares(rng: np.random.Generato
 
 def test_least_squares_that_is_possible_is_kept() -> None:
     case = case_of(arm(3), np.random.default_rng(3), 0.01, count=2000)
-    plain, found = (kind.estimate(case.base, case.information) for kind in (WLS(), Consistent()))
+    plain, found = (kind.estimate(None, case.base, case.information) for kind in (WLS(), Consistent()))
     assert nearest_feasible(case.base, plain.value).possible
     np.testing.assert_allclose(found.value, plain.value, rtol=1e-10, atol=1e-10)
     assert found.certificate is not None
@@ -199,10 +199,10 @@ def noisy() -> Case:
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 @pytest.mark.parametrize("weight", [0.01, 1.0])
 def test_cvxpy_agrees(noisy: Case, regulariser: str, weight: float) -> None:
-    plain = WLS().estimate(noisy.base, noisy.information)
+    plain = WLS().estimate(None, noisy.base, noisy.information)
     assert not nearest_feasible(noisy.base, plain.value).possible
     found = named_estimator("consistent", {"weight": weight, "regulariser": regulariser}).estimate(
-        noisy.base, noisy.information
+        None, noisy.base, noisy.information
     )
     wanted = noisy.base.map @ oracle(noisy, regulariser, weight, lambda x, layout: [])
     np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
@@ -241,7 +241,7 @@ LIMITS = Constraints(
 
 
 def test_cvxpy_agrees_on_everything_that_may_be_known(noisy: Case) -> None:
-    found = Consistent(weight=1.0, constraints=LIMITS).estimate(noisy.base, noisy.information)
+    found = Consistent(weight=1.0, constraints=LIMITS).estimate(None, noisy.base, noisy.information)
     wanted = noisy.base.map @ oracle(noisy, "euclidean", 1.0, limits)
     np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
     assert_met(noisy.model, standard_of(found))
@@ -261,7 +261,7 @@ def assert_met(model: Model, theta: Array) -> None:
 
 def test_reconstruction_meets_the_same_constraints(noisy: Case) -> None:
     """Base values of a set that meets them have one; those of another are a stated distance away."""
-    theta = standard_of(Consistent(weight=1.0, constraints=LIMITS).estimate(noisy.base, noisy.information))
+    theta = standard_of(Consistent(weight=1.0, constraints=LIMITS).estimate(None, noisy.base, noisy.information))
     inside = nearest_feasible(noisy.base, noisy.base.map @ theta, constraints=replace(LIMITS, tolerance=1e-6))
     assert inside.possible
     assert_met(noisy.model, inside.theta)
@@ -277,7 +277,7 @@ def test_reconstruction_meets_the_same_constraints(noisy: Case) -> None:
 def test_a_search_that_ends_badly_is_not_the_nearest(seed: int) -> None:
     """On the boundary the first way to the minimum breaks down; the estimate itself bounds what may come out."""
     case = case_of(read_robot("tx40"), np.random.default_rng(seed), 0.02, count=200)
-    own, nominal = Consistent().estimate(case.base, case.information), truth_of(case.model)
+    own, nominal = Consistent().estimate(None, case.base, case.information), truth_of(case.model)
     widths = column_widths(case.model.layout, nominal, Widths())
     widths = np.where(np.isfinite(widths) & (widths > 0.0), widths, 10.0)
     found = nearest_feasible(case.base, own.value, widths=widths)
@@ -288,7 +288,7 @@ def test_a_search_that_ends_badly_is_not_the_nearest(seed: int) -> None:
 def test_base_values_and_estimate_have_the_same_nearest_set() -> None:
     """One measure of how far a set is from the file's: in estimator, reconstruction and export."""
     case = case_of(arm(3), np.random.default_rng(3), 0.01, shaken(arm(3), np.random.default_rng(0)), count=2000)
-    own = Consistent().estimate(case.base, case.information)
+    own = Consistent().estimate(None, case.base, case.information)
     assert own.certificate is not None
     assert own.certificate.moved_sigma < 1e-6
     np.testing.assert_allclose(nearest_feasible(case.base, own.value).theta, standard_of(own), rtol=1e-3, atol=1e-4)
@@ -298,7 +298,7 @@ def test_base_values_and_estimate_have_the_same_nearest_set() -> None:
 
 def test_a_certified_set_is_what_its_result_stands_for(noisy: Case) -> None:
     """Also where another set with the same base values is nearer to the file; not where its base values are others."""
-    own = Consistent(weight=1.0, regulariser="entropic").estimate(noisy.base, noisy.information)
+    own = Consistent(weight=1.0, regulariser="entropic").estimate(None, noisy.base, noisy.information)
     spread = np.sqrt(np.diagonal(own.covariance_classical))
     told = own_or_nearest(noisy.base, own.value, standard_of(own), spread)
     np.testing.assert_array_equal(told.theta, standard_of(own))
@@ -320,7 +320,7 @@ def test_a_certified_set_is_what_its_result_stands_for(noisy: Case) -> None:
 )  # fmt: skip
 def test_a_body_that_must_vanish_leaves_the_others_near_the_file(limits: Constraints, noisy: Case) -> None:
     """Nothing has room inside such constraints: what is only least far in σ has masses of any size."""
-    free = WLS().estimate(noisy.base, noisy.information)
+    free = WLS().estimate(None, noisy.base, noisy.information)
     found = nearest_feasible(noisy.base, free.value, free.covariance_classical, constraints=limits)
     assert not found.possible
     masses = {name: found.theta[columns[9]] for name, columns in link_columns(noisy.model.layout).items()}
@@ -353,7 +353,10 @@ def test_heavier_by_a_factor(rng: np.random.Generator, factor: float) -> None:
     rng.bit_generator.state = state
     other = case_of(heavier(robot, factor), rng, 0.3, heavier(file, factor))
     for estimator in (Consistent(), Consistent(weight=1.0), Consistent(weight=1.0, regulariser="entropic")):
-        light, heavy = estimator.estimate(one.base, one.information), estimator.estimate(other.base, other.information)
+        light, heavy = (
+            estimator.estimate(None, one.base, one.information),
+            estimator.estimate(None, other.base, other.information),
+        )
         scale = np.maximum(np.abs(light.value), np.sqrt(np.diagonal(light.covariance_classical)))
         assert np.max(np.abs(heavy.value / factor - light.value) / scale) < 1e-3
         assert light.certificate is not None
@@ -378,7 +381,8 @@ def test_a_metric_of_bodies_does_not_depend_on_their_frames(rng: np.random.Gener
     rng.bit_generator.state = state
     other = case_of(with_link_frame(robot, 1, moved), rng, 0.3, with_link_frame(file, 1, moved))
     here, there = (
-        Consistent(weight=10.0, regulariser=regulariser).estimate(case.base, case.information) for case in (one, other)
+        Consistent(weight=10.0, regulariser=regulariser).estimate(None, case.base, case.information)
+        for case in (one, other)
     )
     # the torques are those of one robot: same rows, another basis
     back = one.rows[:, :-1] @ here.value, other.rows[:, :-1] @ there.value
@@ -393,7 +397,7 @@ def test_a_metric_of_bodies_does_not_depend_on_their_frames(rng: np.random.Gener
 
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 def test_a_heavy_prior_is_the_file(noisy: Case, regulariser: Any) -> None:
-    found = Consistent(weight=1e6, regulariser=regulariser).estimate(noisy.base, noisy.information)
+    found = Consistent(weight=1e6, regulariser=regulariser).estimate(None, noisy.base, noisy.information)
     nominal = noisy.base.layout.nominal
     assert nominal is not None
     bodies = [k for k, column in enumerate(noisy.base.layout.columns) if column.kind == "link"]
@@ -541,7 +545,7 @@ def test_gains_and_bodies_together() -> None:
     assert found.certificate.holds
     assert free.gains is not None
     assert found.gains is not None
-    held = Consistent().estimate(free.base, information.scaled(free.gains.factor).without_known())
+    held = Consistent().estimate(None, free.base, information.scaled(free.gains.factor).without_known())
 
     def residuals(value: Array, factor: Array) -> Array:
         """‖e_j − (W_j χ + K_j)/g_j‖² of every joint."""
@@ -612,9 +616,9 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
 def test_constraints_that_no_robot_meets_are_told(noisy: Case) -> None:
     impossible = Constraints(masses={"link1": (3.0, 4.0), "link2": (1.0, 2.0), "link3": (1.0, 2.0)}, total_mass=20.0)
     with pytest.raises(EstimationError, match="no standard set that satisfies"):
-        Consistent(constraints=impossible).estimate(noisy.base, noisy.information)
+        Consistent(constraints=impossible).estimate(None, noisy.base, noisy.information)
     with pytest.raises(SteelyardError, match="Unknown link 'link9'"):
-        Consistent(constraints=Constraints(masses={"link9": (0.0, 1.0)})).estimate(noisy.base, noisy.information)
+        Consistent(constraints=Constraints(masses={"link9": (0.0, 1.0)})).estimate(None, noisy.base, noisy.information)
 
 
 def test_options_come_back_from_disk() -> None:
@@ -758,7 +762,7 @@ def test_a_price_without_noise_is_told_in_parts_of_what_efforts_are_worth() -> N
 
 
 def test_a_tolerance_counts_in_the_certificate(noisy: Case) -> None:
-    result = Consistent(constraints=Constraints(tolerance=0.1)).estimate(noisy.base, noisy.information)
+    result = Consistent(constraints=Constraints(tolerance=0.1)).estimate(None, noisy.base, noisy.information)
     certificate = result.certificate
     assert certificate is not None
     assert -0.1 <= min(certificate.smallest.values()) < 0.0
@@ -767,7 +771,9 @@ def test_a_tolerance_counts_in_the_certificate(noisy: Case) -> None:
     assert "0.1" in certificate.below
     assert set(certificate.smallest) <= set(certificate.boundary)
     # well inside what the tolerance allows is not on the boundary
-    inside = Consistent(constraints=Constraints(tolerance=1.0)).estimate(noisy.base, noisy.information).certificate
+    inside = (
+        Consistent(constraints=Constraints(tolerance=1.0)).estimate(None, noisy.base, noisy.information).certificate
+    )
     assert inside is not None
     assert min(inside.smallest.values()) < 0.0
     assert not inside.boundary
@@ -776,7 +782,7 @@ def test_a_tolerance_counts_in_the_certificate(noisy: Case) -> None:
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 def test_advice_knows_what_was_done(noisy: Case, regulariser: Any) -> None:
     def fix(estimator: Consistent) -> str:
-        findings = estimator.estimate(noisy.base, noisy.information).findings
+        findings = estimator.estimate(None, noisy.base, noisy.information).findings
         return " ".join(finding.fix or "" for finding in findings if finding.code == "on-the-boundary")
 
     assert "unconstrained" in fix(Consistent())
@@ -793,12 +799,12 @@ def test_masses_that_run_away_are_named() -> None:
     rng = np.random.default_rng(132)
     case = case_of(random_tree(rng, 4, chain=True), rng, 0.3)
     masses = {name: float(columns[9]) for name, columns in link_columns(case.model.layout).items()}
-    found = Consistent().estimate(case.base, case.information)
+    found = Consistent().estimate(None, case.base, case.information)
     theta = standard_of(found)
     far = {n for n, k in masses.items() if not 0.2 <= theta[int(k)] / case.truth[int(k)] <= 5.0}
     assert far
     told = next(finding for finding in found.findings if finding.code == "mass-far-off")
     assert {name for name in masses if f"{name} " in told.message} == far
     bounds = {name: (0.0, 2.0 * float(case.truth[int(k)])) for name, k in masses.items()}
-    bounded = Consistent(constraints=Constraints(masses=bounds), weight=1.0).estimate(case.base, case.information)
+    bounded = Consistent(constraints=Constraints(masses=bounds), weight=1.0).estimate(None, case.base, case.information)
     assert "mass-far-off" not in {finding.code for finding in bounded.findings}

@@ -190,8 +190,8 @@ def test_is_deterministic_and_changes_nothing_it_was_given(estimator: Estimator)
     for triangle in information.blocks.values():
         triangle.r.flags.writeable = False
     base.map.flags.writeable = False
-    first = estimator.estimate(base, information)
-    second = named_estimator(estimator.name).estimate(base, observe(problem))
+    first = estimator.estimate(None, base, information)
+    second = named_estimator(estimator.name).estimate(None, base, observe(problem))
     assert same(first, second)
     assert bits(information) == before
     np.testing.assert_array_equal(base.map, mapping)
@@ -208,7 +208,7 @@ def test_is_a_frozen_bag_of_options(estimator: Estimator) -> None:
 def test_shapes_of_an_estimate(estimator: Estimator) -> None:
     problem = suited(estimator, noisy_problem())
     base = base_parameters(problem.model)
-    estimate = estimator.estimate(base, observe(problem))
+    estimate = estimator.estimate(None, base, observe(problem))
     b = len(base)
     assert estimate.value.shape == (b,)
     assert estimate.cancelled.shape == (b,)
@@ -227,7 +227,7 @@ def test_residuals_are_least_squares_residuals(estimator: Estimator) -> None:
         pytest.skip(f"{estimator.name} has gains too; its own tests compare it with a dense solver")
     problem = noisy_problem(2)
     information, base = observe(problem), base_parameters(problem.model)
-    value = estimator.estimate(base, information).value
+    value = estimator.estimate(None, base, information).value
     kept = list(base.kept)
     stacked, sizes = [], []
     for j, triangle in enumerate(information.joint_triangles):

@@ -64,7 +64,7 @@ def arm_tests(setting: Setting) -> tuple[Exogeneity, ...]:
     out = []
     for seed in range(RUNS):
         problem = logged_problem(model, setting, seed)
-        start = WLS().estimate(base, observe(problem)).value
+        start = WLS().estimate(None, base, observe(problem)).value
         both = observe(problem, instruments=driven_again(problem, base.theta(start)))
         out.append(durbin_wu_hausman(base, both, weights_of(both, base), CLUSTERS))
     return tuple(out)

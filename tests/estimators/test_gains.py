@@ -108,7 +108,7 @@ def off(one: Array, other: Array) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_finds_the_truth_without_noise_whatever_sign_and_size_the_gains_have(estimator, seed: int) -> None:
     case = toy(seed)
-    found = estimator.estimate(case.base, case.information)
+    found = estimator.estimate(None, case.base, case.information)
     assert off(gains_of(found).factor, case.gains) < 1e-9
     assert off(found.value, case.value) < 1e-9
     assert not [finding for finding in found.findings if finding.severity == "error"]
@@ -116,7 +116,7 @@ def test_finds_the_truth_without_noise_whatever_sign_and_size_the_gains_have(est
 
 def test_tls_finds_the_truth_without_noise() -> None:
     case = toy(1, gains=np.array([3.0, -20.0, 0.5, 8.0]))
-    found = TLS().estimate(case.base, case.information)
+    found = TLS().estimate(None, case.base, case.information)
     assert off(gains_of(found).factor, case.gains) < 1e-7
     assert off(found.value, case.value) < 1e-7
 
@@ -148,7 +148,7 @@ def test_gains_is_the_least_squares_of_the_efforts() -> None:
 
     start = np.concatenate([1.0 / case.gains, case.value])
     wanted = minimised(residual, start, x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15)
-    found = Gains().estimate(case.base, case.information)
+    found = Gains().estimate(None, case.base, case.information)
     assert off(gains_of(found).factor, 1.0 / wanted.x[:4]) < 1e-6
     assert off(found.value, wanted.x[4:]) < 1e-6
     # and its classical covariance is the textbook's: s² (JᵀJ)⁻¹
@@ -170,7 +170,7 @@ def test_tls_is_the_published_one() -> None:
     nearest = (total - s[-1] * np.outer(u[:, -1], v[-1]))[:, :-1]
     spread = s[-1] ** 2 / (total.shape[0] - total.shape[1])
     covariance = spread * (1.0 + x @ x) * np.linalg.inv(nearest.T @ nearest)
-    found = TLS().estimate(case.base, case.information)
+    found = TLS().estimate(None, case.base, case.information)
     assert off(np.concatenate([gains_of(found).factor, found.value]), x) < 1e-7
     np.testing.assert_allclose(gains_of(found).covariance_classical, covariance, rtol=1e-5, atol=1e-12)
 
@@ -178,7 +178,7 @@ def test_tls_is_the_published_one() -> None:
 def test_mixed_tls_blames_the_efforts_alone() -> None:
     """With its own weights: project [W K] out of the efforts, take the smallest singular vector, substitute back."""
     case = toy(4, noise=0.05, gains=np.array([3.0, -20.0, 0.5, 8.0]))
-    found = TLSMixed().estimate(case.base, case.information)
+    found = TLSMixed().estimate(None, case.base, case.information)
     sigma, factor = dense_sigma(case), gains_of(found).factor
     counts = np.array([len(rows) for rows in case.rows])
     weight = np.repeat(1.0 / (sigma * np.abs(factor)), counts)[:, None]
@@ -240,7 +240,7 @@ def test_units_change_the_answer_of_tls() -> None:
     after = total_least_squares(in_other_units(equations, columns, np.ones(4)))
     assert off(after.factor, before.factor) > 0.01
     assert off(separable(in_other_units(equations, columns, np.ones(4))).factor, separable(equations).factor) < 1e-8
-    assert told(TLS().estimate(case.base, case.information), "tls-scaling")
+    assert told(TLS().estimate(None, case.base, case.information), "tls-scaling")
 
 
 # --- Error bars -------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_error_bars_are_the_spread_of_repeated_experiments(estimator) -> None:
     found, robust, classical, drawn, held = [], [], [], [], []
     for k in range(40):
         case = toy(7, noise=0.1, gains=gains, noise_seed=k)
-        estimate = estimator.estimate(case.base, case.information)
+        estimate = estimator.estimate(None, case.base, case.information)
         one = gains_of(estimate)
         truth = np.concatenate([gains, case.value])
         sigma = np.sqrt(np.diagonal(one.covariance))
@@ -298,7 +298,7 @@ def test_error_bars_are_the_spread_of_repeated_experiments(estimator) -> None:
 @pytest.mark.slow
 def test_how_well_the_payload_is_weighed_is_part_of_every_error_bar() -> None:
     exact, rough = (toy(8, noise=0.05, std=std) for std in (None, 0.1))
-    one, other = (gains_of(Gains().estimate(case.base, case.information)) for case in (exact, rough))
+    one, other = (gains_of(Gains().estimate(None, case.base, case.information)) for case in (exact, rough))
     np.testing.assert_array_equal(one.factor, other.factor)
     share = (0.1 / MASS) ** 2 * np.outer(one.factor, one.factor)
     for before, after in (
@@ -311,7 +311,7 @@ def test_how_well_the_payload_is_weighed_is_part_of_every_error_bar() -> None:
 
 def test_few_blocks_have_classical_error_bars_and_say_so() -> None:
     case = toy(9, noise=0.05)
-    few = Gains().estimate(case.base, case.information.total())
+    few = Gains().estimate(None, case.base, case.information.total())
     assert few.clusters == 0
     assert told(few, "few-blocks")
     np.testing.assert_array_equal(gains_of(few).covariance, gains_of(few).covariance_classical)
@@ -323,7 +323,7 @@ def test_gains_known_from_one_block_only_have_no_error_bar() -> None:
     merged = replace(case.information, blocks=blocks)
     one = {k: part for k, part in merged.total().blocks.items() if k.load == LOAD}
     mixed = replace(merged, blocks={k: part for k, part in blocks.items() if k.load == "none"} | one)
-    found = Gains().estimate(case.base, mixed)
+    found = Gains().estimate(None, case.base, mixed)
     assert np.all(np.isfinite(gains_of(found).factor))
     assert np.all(np.isnan(np.diagonal(gains_of(found).covariance)[:4]))
     assert np.all(np.isnan(gains_of(found).bootstrap[:4]))
@@ -337,7 +337,7 @@ def test_a_motor_that_moves_in_one_block_only_leaves_the_others_their_error_bars
     blocks = {k: part for k, part in case.information.blocks.items() if k.joint != 2}
     (moved,) = (part for k, part in case.information.total().blocks.items() if k.joint == 2 and k.load == LOAD)
     blocks[BlockKey(LOAD, LOAD, 3, 2)] = moved
-    found = estimator.estimate(case.base, replace(case.information, blocks=blocks))
+    found = estimator.estimate(None, case.base, replace(case.information, blocks=blocks))
     sigma = np.sqrt(np.diagonal(gains_of(found).covariance))
     assert list(np.isnan(sigma[:4])) == [False, False, True, False]
     assert any("joint3" in message for message in told(found, "hangs-on-one-block"))
@@ -352,8 +352,8 @@ def test_a_motor_that_moves_in_one_block_only_leaves_the_others_their_error_bars
 @pytest.mark.parametrize("estimator", [Gains(ratio=20.0), TLSMixed(ratio=20.0)], ids=lambda e: e.name)
 def test_uncertain_parameters_are_cancelled_and_gains_never(estimator) -> None:
     case = toy(11, noise=0.1)
-    found = estimator.estimate(case.base, case.information)
-    plain = type(estimator)().estimate(case.base, case.information)
+    found = estimator.estimate(None, case.base, case.information)
+    plain = type(estimator)().estimate(None, case.base, case.information)
     assert 0 < found.cancelled.sum() < len(case.base)
     assert np.all(found.value[found.cancelled] == 0.0)
     assert np.all(np.isfinite(gains_of(found).factor))
@@ -384,16 +384,16 @@ def test_a_scale_that_is_not_determined_is_an_error_that_says_what_to_do(estimat
     unknown = Layout(tuple(replace(column, known=False) for column in case.information.layout.columns))
     blind = replace(case.information, layout=unknown)
     with pytest.raises(EstimationError, match=r"no payload has known parameters.*declare a \[\[payload\]\]"):
-        estimator.estimate(replace(case.base, layout=unknown), blind)
+        estimator.estimate(None, replace(case.base, layout=unknown), blind)
     with pytest.raises(EstimationError, match=r"no row shows a torque .* load case 'none'.*a run that carries it"):
-        estimator.estimate(case.base, replace(case.information, blocks=of_load(case, "none")))
+        estimator.estimate(None, case.base, replace(case.information, blocks=of_load(case, "none")))
 
 
 @pytest.mark.parametrize("estimator", ALL_THREE, ids=lambda e: e.name)
 def test_a_payload_lost_in_the_noise_is_an_error(estimator) -> None:
     case = toy(12, noise=0.02, known_size=1e-5)
     with pytest.raises(EstimationError, match=r"lost in the noise at every joint.*carry a heavier payload"):
-        estimator.estimate(case.base, case.information)
+        estimator.estimate(None, case.base, case.information)
 
 
 @pytest.mark.parametrize("estimator", ALL_THREE, ids=lambda e: e.name)
@@ -402,7 +402,7 @@ def test_loaded_runs_alone_cannot_tell_the_payload_from_its_link(estimator) -> N
     loaded = [run for run in logged(runs(), model.robot, 0.01) if run.load != "none"]
     problem = Problem(model, loaded, rest=0.0)
     with pytest.raises(EstimationError, match=r"cannot be told from the link that carries it.*add a run"):
-        estimator.estimate(base_parameters(model), observe(problem))
+        estimator.estimate(None, base_parameters(model), observe(problem))
 
 
 def apart(case: Toy, known: float = 0.0) -> Toy:
@@ -427,7 +427,7 @@ def apart(case: Toy, known: float = 0.0) -> Toy:
 @pytest.mark.parametrize("estimator", UNITLESS, ids=lambda e: e.name)
 def test_a_gain_without_scale_is_named_and_leaves_the_others_alone(estimator, known: float) -> None:
     case = apart(toy(13, noise=0.01, gains=np.array([3.0, -20.0, 0.5, 8.0])), known)
-    found = estimator.estimate(case.base, case.information)
+    found = estimator.estimate(None, case.base, case.information)
     one = gains_of(found)
     assert np.isnan(one.factor[3])
     assert off(one.factor[:3], case.gains[:3]) < 0.02
@@ -443,7 +443,7 @@ def test_a_gain_without_scale_is_named_and_leaves_the_others_alone(estimator, kn
 def test_a_motor_without_rows_has_no_gain(estimator) -> None:
     case = toy(14, noise=0.01, gains=np.array([3.0, -20.0, 0.5, 8.0]))
     blocks = {key: part for key, part in case.information.blocks.items() if key.joint != 1}
-    found = estimator.estimate(case.base, replace(case.information, blocks=blocks))
+    found = estimator.estimate(None, case.base, replace(case.information, blocks=blocks))
     assert list(np.isnan(gains_of(found).factor)) == [False, True, False, False]
     assert told(found, "gain-undetermined") == [
         "joint2: the gain of joint2 is not determined: it has no rows with an effort"
@@ -459,7 +459,7 @@ def test_no_effort_at_all_is_told() -> None:
         r[:, -2] = 0.0
         blocks[key] = Triangle(r, part.rows)
     with pytest.raises(EstimationError, match="No motor has rows with an effort"):
-        Gains().estimate(case.base, replace(case.information, blocks=blocks))
+        Gains().estimate(None, case.base, replace(case.information, blocks=blocks))
 
 
 # --- What a gain hangs on ---------------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_no_effort_at_all_is_told() -> None:
 def test_hangs_are_what_private_copies_cost() -> None:
     """Brute force: the motor's rows get columns of their own for the payload, and σ is computed from dense rows."""
     case = toy(16, noise=0.02, gains=np.array([3.0, -20.0, 0.5, 8.0]))
-    found = Gains().estimate(case.base, case.information)
+    found = Gains().estimate(None, case.base, case.information)
     sigma, one, b = dense_sigma(case), gains_of(found), len(case.base)
     body = {f"{LOAD}.MX": b - 3, f"{LOAD}.MY": b - 2, f"{LOAD}.MZ": b - 1, f"{LOAD}.M": b}
     for j, joint in enumerate(case.information.joints):
@@ -505,7 +505,7 @@ def test_a_payload_centred_on_an_axis_leaves_its_gain_weak(estimator, known: str
     for centred in (False, True):
         model = kr270([payload(symbols, centred)])
         problem = Problem(model, logged(runs(centred=centred), model.robot, 0.01), rest=0.0)
-        found = estimator.estimate(base_parameters(model), observe(problem))
+        found = estimator.estimate(None, base_parameters(model), observe(problem))
         weak = told(found, "gain-weak")
         assert len(told(found, "gain-hangs")) == 1
         if not centred:

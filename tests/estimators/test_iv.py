@@ -95,7 +95,7 @@ def test_iv_is_least_squares_where_the_instruments_are_the_columns() -> None:
     both = observe(problem, instruments={run.name: run for run in problem.runs})
     weights, every = weights_of(both, base), np.ones(len(base), bool)
     found = with_error_bars(both, base, weights, every, every)
-    least = WLS().estimate(base, observe(problem))
+    least = WLS().estimate(None, base, observe(problem))
     np.testing.assert_allclose(found.value, least.value, rtol=1e-8)
     np.testing.assert_allclose(found.covariance, least.covariance, rtol=1e-5, atol=1e-12)
     np.testing.assert_allclose(found.covariance_classical, least.covariance_classical, rtol=1e-5, atol=1e-12)

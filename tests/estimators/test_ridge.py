@@ -24,10 +24,10 @@ def information() -> Information:
 
 def test_a_small_weight_is_wls_and_a_large_one_is_zero(information: Information) -> None:
     base = base_parameters(model_of(arm(3)))
-    wls = WLS().estimate(base, information)
-    free = Ridge(weight=1e-9).estimate(base, information)
+    wls = WLS().estimate(None, base, information)
+    free = Ridge(weight=1e-9).estimate(None, base, information)
     np.testing.assert_allclose(free.value, wls.value, rtol=1e-5, atol=1e-7)
-    bound = Ridge(weight=1e9).estimate(base, information)
+    bound = Ridge(weight=1e9).estimate(None, base, information)
     pulled = [base.layout.columns[c].symbol in INERTIAL for c in base.kept]
     assert np.abs(bound.value[pulled]).max() < 1e-3 * np.abs(wls.value[pulled]).max()
     assert np.abs(bound.value[~np.array(pulled)]).max() > 0.1
@@ -40,7 +40,7 @@ def test_shrinks_as_the_weight_grows(information: Information) -> None:
     sizes = []
     for weight in (1e-2, 1.0, 1e2, 1e4):
         theta = np.zeros(len(base.layout))
-        theta[list(base.kept)] = Ridge(weight=weight).estimate(base, information).value
+        theta[list(base.kept)] = Ridge(weight=weight).estimate(None, base, information).value
         sizes.append(
             sum(
                 np.linalg.norm(
@@ -55,7 +55,7 @@ def test_shrinks_as_the_weight_grows(information: Information) -> None:
 
 def test_needs_no_nominal_values_and_says_its_weight(information: Information) -> None:
     base = base_parameters(model_of(arm(3)))
-    found = Ridge().estimate(base, information)
+    found = Ridge().estimate(None, base, information)
     assert np.all(np.isfinite(found.value))
     assert any(finding.code == "prior-weight" for finding in found.findings)
     truth = base.map @ truth_of(model_of(arm(3)))
@@ -76,5 +76,5 @@ def test_a_prior_that_decides_keeps_its_own_uncertainty() -> None:
     rows = nominal_prior(model.layout, Widths()).in_base(base)
     known = np.flatnonzero(np.abs(rows[:, :-1]).sum(axis=0))
     wanted = np.sqrt(np.diagonal(np.linalg.inv(rows[:, known].T @ rows[:, known])))
-    found = np.sqrt(np.diagonal(MAP(weight=1e10).estimate(base, told).covariance))[known]
+    found = np.sqrt(np.diagonal(MAP(weight=1e10).estimate(None, base, told).covariance))[known]
     np.testing.assert_allclose(found, wanted, rtol=0.05)

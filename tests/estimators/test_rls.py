@@ -100,7 +100,7 @@ def test_exponential_forgetting_is_least_squares_weighted_by_age() -> None:
         wide = np.zeros((len(triangle.r), len(base.layout) + 1))
         wide[:, [*information.columns[key.joint], -1]] = triangle.r
         parts.append((key.joint, np.exp(-0.5 * ages[key[:3]] / memory) * wide[:, [*base.kept, -1]]))
-    found = RLS("exponential", memory).estimate(base, information)
+    found = RLS("exponential", memory).estimate(None, base, information)
     sigma = []
     for j in range(3):
         rows = np.concatenate([r for joint, r in parts if joint == j])
@@ -132,8 +132,8 @@ def test_forgetting_follows_a_change_that_the_batch_averages(rule: str) -> None:
     information, base = observe(problem), base_parameters(problem.model)
     k = base.names.index("joint1.Fc")
     new = 2.0 * truth_of(problem.model)[base.kept[k]]
-    batch = WLS().estimate(base, information).value[k]
-    found = named_estimator("rls", {"forgetting": rule, "memory": 60}).estimate(base, information).value[k]
+    batch = WLS().estimate(None, base, information).value[k]
+    found = named_estimator("rls", {"forgetting": rule, "memory": 60}).estimate(None, base, information).value[k]
     assert abs(batch - new) > 0.2 * new
     assert abs(found - new) < 0.07 * new
 
@@ -227,7 +227,9 @@ def test_what_the_motion_stops_to_show_is_kept() -> None:
     def worst(rule: str) -> float:
         """How much the widest error bar has grown by the dull motion."""
         estimator = named_estimator("rls", {"forgetting": rule, "memory": memory})
-        before, after = (estimator.estimate(base, x).covariance_classical for x in (observe(problem), information))
+        before, after = (
+            estimator.estimate(None, base, x).covariance_classical for x in (observe(problem), information)
+        )
         return float(np.nanmax(np.sqrt(np.diagonal(after) / np.diagonal(before))))
 
     assert worst("exponential") > 5.0
@@ -252,8 +254,8 @@ def test_a_stream_of_rows_remembers_as_the_log_does(rule: str) -> None:
     size = information.block_rows["run1"]
     # a step of directional forgetting is then one block, in the log as in the stream
     estimator = RLS() if rule == "none" else RLS(rule, 4.0 * size)  # type: ignore[arg-type]
-    found = estimator.estimate(base, streamed(problem, estimator.rule, size))
-    wanted = estimator.estimate(base, information)
+    found = estimator.estimate(None, base, streamed(problem, estimator.rule, size))
+    wanted = estimator.estimate(None, base, information)
     np.testing.assert_allclose(found.value, wanted.value, rtol=1e-9, atol=1e-12)
 
 
@@ -308,7 +310,7 @@ def test_the_arm_of_p1_is_known_after_a_hundred_samples() -> None:
         run = Samples.from_arrays("run", robot.joint_names, 12.5, q, v, a, model.torque(q, v, a, theta))
         for batch in stream_rows(Problem(model, [run], rest=0.0), run):
             running.add(batch._replace(number=batch.number + 25 * motion), np.ones_like(batch.v, bool))
-    found = RLS().estimate(base, running.information()).value
+    found = RLS().estimate(None, base, running.information()).value
     wanted = base.map @ theta
     assert running.total == 100
     assert np.linalg.norm(found - wanted) < 1e-4 * np.linalg.norm(wanted)

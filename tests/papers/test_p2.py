@@ -60,7 +60,7 @@ class Found(NamedTuple):
 
 
 def solved(estimator: Estimator, base: BaseParameters, information: Information) -> Found:
-    estimate = estimator.estimate(base, information)
+    estimate = estimator.estimate(None, base, information)
     assert estimate.gains is not None
     return Found(estimate, estimate.gains)
 
@@ -262,7 +262,7 @@ def test_no_payload_no_scale() -> None:
     information = seen(model, kr270.logged(free, model.robot))
     for estimator in ALL_THREE:
         with pytest.raises(EstimationError, match="payload"):
-            estimator.estimate(base, information)
+            estimator.estimate(None, base, information)
 
 
 # --- units and elimination --------------------------------------------------------------------------------------------

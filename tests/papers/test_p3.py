@@ -69,7 +69,7 @@ def seen(noise: float, seed: int) -> Information:
 
 def solved(estimator: Estimator, information: Information) -> tuple[Estimate, GainEstimate]:
     _, base, _ = weighing()
-    estimate = estimator.estimate(base, information)
+    estimate = estimator.estimate(None, base, information)
     assert estimate.gains is not None
     return estimate, estimate.gains
 
@@ -267,7 +267,7 @@ def legs_of(theta: Array, seeds: range) -> list[tuple[LegComparison, ...]]:
     out = []
     for seed in seeds:
         samples = control_demo.logged(runs, model.robot, 0.02, np.random.default_rng([3, seed]))
-        found = WLS().estimate(base, observe(Problem(model, samples, rest=0.0, factor=GAINS.tolist())))
+        found = WLS().estimate(None, base, observe(Problem(model, samples, rest=0.0, factor=GAINS.tolist())))
         out.append(compare_legs(base, model.robot, found.value, found.covariance, found.clusters))
     return out
 

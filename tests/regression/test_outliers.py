@@ -226,7 +226,7 @@ def test_seconds_of_blocks_are_those_of_their_rows() -> None:
 def test_huber_is_wls_when_nothing_stands_out() -> None:
     problem = problem_with(2)
     base, information = base_parameters(model()), observe(problem)
-    one, other = (estimator.estimate(base, information) for estimator in (WLS(), Huber()))
+    one, other = (estimator.estimate(None, base, information) for estimator in (WLS(), Huber()))
     np.testing.assert_array_equal(one.value, other.value)
     np.testing.assert_array_equal(one.covariance, other.covariance)
     assert [finding.severity for finding in other.findings if finding.code == "down-weighted"] == ["info"]
@@ -256,7 +256,7 @@ def test_weights_are_those_of_the_formula_at_the_solution() -> None:
 
 def test_findings_name_the_blocks_and_weights() -> None:
     base, information = base_parameters(model()), observe(problem_with(0, collision(1, 12.0)))
-    told = {finding.code: finding.message for finding in Huber().estimate(base, information).findings}
+    told = {finding.code: finding.message for finding in Huber().estimate(None, base, information).findings}
     worst = min(robust_fit(base, information).weights.items(), key=lambda item: item[1])
     assert f"joint2 in block {worst[0].block} of 'run' ({worst[1]:.2g})" in told["down-weighted"]
     assert "many-down-weighted" not in told
@@ -264,7 +264,7 @@ def test_findings_name_the_blocks_and_weights() -> None:
 
 def test_many_badly_fitting_blocks_are_the_model() -> None:
     base, information = base_parameters(model()), observe(problem_with(0))
-    codes = {finding.code for finding in Huber(threshold=1.0).estimate(base, information).findings}
+    codes = {finding.code for finding in Huber(threshold=1.0).estimate(None, base, information).findings}
     assert "many-down-weighted" in codes
 
 

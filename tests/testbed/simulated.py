@@ -10,8 +10,6 @@ from scipy.signal import lfilter
 
 from steelyard._arrays import Array
 from steelyard.estimators import ESTIMATORS
-from steelyard.estimators.estimator import finds_gains
-from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.parameters import inertial_vector
@@ -24,9 +22,7 @@ from steelyard.signals.recording import Recording
 from steelyard.signals.samples import Samples
 
 # Estimators that take efforts for torques: any log of `samples_of` will do for them.
-TORQUE_ESTIMATORS = tuple(
-    name for name, kind in ESTIMATORS.items() if not finds_gains(kind()) and not isinstance(kind(), SimulatingEstimator)
-)
+TORQUE_ESTIMATORS = tuple(name for name, kind in ESTIMATORS.items() if not kind.needs)
 LIMITS = Limits(-2.0, 2.0, 4.0)
 
 

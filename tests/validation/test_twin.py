@@ -112,13 +112,15 @@ def test_error_bars_that_take_coloured_noise_for_white_are_found_out() -> None:
 
 
 @dataclass(frozen=True)
-class Naive:
+class Naive(Estimator):
     """Weighted least squares with its classical error bars."""
 
     name: ClassVar[str] = "naive"
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        found = WLS().estimate(base, information)
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
+        found = WLS().estimate(None, base, information)
         return replace(found, covariance=found.covariance_classical, clusters=0)
 
 

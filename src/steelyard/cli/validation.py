@@ -80,7 +80,6 @@ def crossvalidate(
     as_json: JsonFlag = False,
 ) -> None:
     """Score every row of a project by parameters fitted without it."""
-    from steelyard.estimators.estimator import finds_gains
     from steelyard.identification.first_fit import to_scale
     from steelyard.identification.term_selection import with_terms
     from steelyard.project.automatic import resolve_auto, selected_terms
@@ -96,7 +95,7 @@ def crossvalidate(
     aligned = described.spec.prepare.delay == AUTO
     estimator = described.estimator()
     # but with unknown gains, whose torques are not known before
-    settle_delays = aligned and finds_gains(estimator)
+    settle_delays = aligned and described.identifies_gains
     with progress_bar() as progress:
         explicit = resolve_auto(described, progress, delays=settle_delays, terms=False)
         problem = explicit.problem

@@ -1,17 +1,12 @@
-"""One estimator per file: a frozen bag of options with one method, `estimate(base, information)`.
+"""One estimator per file: a frozen dataclass of options that declares its `needs` and has one method, `estimate`.
 
-`named_estimator` makes one by the name that project files and the command line use. `closest`, `closest_on_essential`
-and `minimum_norm` choose standard parameters for base values; `durbin_wu_hausman` tests whether the regressor is
-exogenous.
+`named_estimator` makes one by the name that project files and the command line use; `register` adds your own.
+`closest`, `closest_on_essential` and `minimum_norm` choose standard parameters for base values; `durbin_wu_hausman`
+tests whether the regressor is exogenous.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
-
-from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.estimators.consistent.consistent import Consistent
 from steelyard.estimators.consistent.consistent_gains import ConsistentGains
 from steelyard.estimators.essential import Essential
@@ -22,6 +17,7 @@ from steelyard.estimators.gains.tls_mixed import TLSMixed
 from steelyard.estimators.gradient.recursive import Recursive
 from steelyard.estimators.huber import Huber
 from steelyard.estimators.ls import LS
+from steelyard.estimators.registry import ESTIMATORS, named_estimator, register, unregister
 from steelyard.estimators.regularised.map import MAP
 from steelyard.estimators.regularised.ridge import Ridge
 from steelyard.estimators.rls import RLS
@@ -31,8 +27,6 @@ from steelyard.estimators.simulated.iv import IV
 from steelyard.estimators.simulated.output_error import OutputErrorMethod
 from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
 from steelyard.estimators.wls import WLS
-from steelyard.physical.constraints import Constraints
-from steelyard.physical.prior import Widths
 
 __all__ = [
     "DIDIM",
@@ -63,39 +57,6 @@ __all__ = [
     "minimum_norm",
     "named_estimator",
     "options_of",
+    "register",
+    "unregister",
 ]
-
-ESTIMATORS: dict[str, type[Estimator]] = {
-    kind.name: kind
-    for kind in (
-        LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS, IV,
-        DIDIM, OutputErrorMethod,
-    )
-}  # fmt: skip
-# Options that are tables of their own.
-TABLES = {"widths": Widths, "constraints": Constraints}
-
-
-def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estimator:
-    """An estimator by name, with options by the names of its fields."""
-    if name not in ESTIMATORS:
-        raise EstimationError(choices("estimator", name, ESTIMATORS))
-    kind = ESTIMATORS[name]
-    given = dict(options or {})
-    valid = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for key, value in given.items():
-        if key not in valid:
-            raise EstimationError(f"Estimator '{name}': " + choices("option", key, valid))
-        if key in TABLES:
-            try:
-                given[key] = TABLES[key](**value)
-            except (TypeError, ValueError):
-                raise EstimationError(
-                    f"Estimator '{name}': {key} takes {', '.join(vars(TABLES[key]()))}, not {value!r}."
-                ) from None
-            except ModelError as error:
-                raise EstimationError(f"Estimator '{name}': {error}") from None
-    try:
-        return kind(**given)
-    except TypeError:
-        raise EstimationError(f"Estimator '{name}': an option has a value of the wrong type: {given!r}.") from None

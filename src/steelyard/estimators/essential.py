@@ -12,11 +12,13 @@ from scipy.stats import f as fisher
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 FOLDS = 10
 Stop = Literal["ratio", "f-test", "cross-validation"]
@@ -32,7 +34,7 @@ class Step(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Essential:
+class Essential(Estimator):
     """Weighted least squares on essential parameters: the least certain base parameter is cancelled, again and again.
 
     Each time the parameter with the largest classical σ_i/|θ_i| goes and the least squares is solved again, until
@@ -59,7 +61,9 @@ class Essential:
         if not 0.0 < self.significance < 1.0:
             raise EstimationError(f"The significance must lie between 0 and 1, not {self.significance}.")
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         weights = 1.0 / joint_deviations(information, base)
         known = np.where(np.isfinite(weights), weights, 0.0)
         whole = stacked(information, base.kept, known)

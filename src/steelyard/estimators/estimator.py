@@ -1,8 +1,9 @@
-"""The contract of an estimator: a frozen bag of options and one method."""
+"""The contract of an estimator: a frozen dataclass of options that declares its needs and has one method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -10,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard.errors import EstimationError, choices
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
+
+# What an estimator may need, see `Estimator`.
+GAINS, SIMULATION = "gains", "simulation"
+NEEDS = (GAINS, SIMULATION)
 
 
 @dataclass(frozen=True)
@@ -135,14 +143,32 @@ class Estimate:
 
 @runtime_checkable
 class Estimator(Protocol):
-    """An estimator sees the base parameters and the information, never a file.
+    """A frozen dataclass of options, all with defaults. It sees the base parameters and the information, never a file.
 
-    One with the class attribute `finds_gains` = True also finds drive gains.
+    name    in project files and on the command line
+    needs   what it needs besides efforts in torque units; the callers arrange it
+            "gains"       it finds drive gains: rows are those of the motors, and each fold of a cross-validation has
+                          a part of every load case
+            "simulation"  it drives the runs again: the problem has an experiment, and cross-validation leaves out
+                          whole runs
+
+    An estimator without needs gets one effort per row, with the torque of known payloads subtracted. With any need it
+    gets all responses, that torque among them (`Information.without_known` subtracts it).
     """
 
     name: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset()
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate: ...
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
+        """The estimate of the base parameters.
+
+        `information` holds all rows to fit. An estimator without "simulation" among its needs computes from it alone
+        and ignores `problem` and `progress`: its callers may have no problem (None). One that simulates raises an
+        EstimationError where there is no problem, or one without an experiment (`problem_to_simulate`).
+        """
+        ...
 
 
 def options_of(estimator: Estimator) -> dict[str, Any]:
@@ -158,14 +184,49 @@ def options_of(estimator: Estimator) -> dict[str, Any]:
     return plain(asdict(estimator))  # type: ignore[arg-type]
 
 
-def finds_gains(estimator: Estimator) -> bool:
-    """Whether the estimator finds drive gains beside the parameters."""
-    return getattr(estimator, "finds_gains", False)
+def checked_needs(estimator: Estimator | type[Estimator]) -> frozenset[str]:
+    """What the estimator declares to need; anything but a set of known needs is refused."""
+    declared = getattr(estimator, "needs", None)
+    who = f"Estimator '{getattr(estimator, 'name', estimator)}'"
+    if not isinstance(declared, AbstractSet):
+        found = "is missing" if declared is None else f"is {declared!r}"
+        raise EstimationError(
+            f"{who}: the class attribute `needs` {found}. Declare a frozenset of names, empty for an estimator that "
+            f"computes from the information alone. Valid: {', '.join(NEEDS)}."
+        )
+    for need in declared:
+        if need not in NEEDS:
+            raise EstimationError(f"{who}: " + choices("value in `needs`", str(need), NEEDS))
+    return frozenset(declared)
 
 
-def estimated(estimator: Estimator, base: BaseParameters, information: Information) -> Estimate:
-    """The estimate from what the estimator asks for: all responses, or efforts with what is known taken off."""
-    return estimator.estimate(base, information if finds_gains(estimator) else information.without_known())
+def needs(estimator: Estimator, need: str) -> bool:
+    """Whether the estimator declares this need: `GAINS` or `SIMULATION`."""
+    return need in checked_needs(estimator)
+
+
+def problem_to_simulate(estimator: Estimator, problem: Problem | None) -> Problem:
+    """The problem, if it says how its runs were driven; refused otherwise."""
+    if problem is None or problem.experiment is None:
+        raise EstimationError(
+            f"Estimator '{estimator.name}' drives the runs again in simulation, and the problem does not say how they "
+            "were driven: give an experiment, i.e. references ([channels] reference) and a [controller]."
+        )
+    return problem
+
+
+def estimated(
+    estimator: Estimator,
+    problem: Problem | None,
+    base: BaseParameters,
+    information: Information,
+    progress: Progress | None = None,
+) -> Estimate:
+    """The estimate from what the estimator needs: all responses, or efforts with known payloads subtracted."""
+    declared = checked_needs(estimator)
+    if SIMULATION in declared:
+        problem = problem_to_simulate(estimator, problem)
+    return estimator.estimate(problem, base, information if declared else information.without_known(), progress)
 
 
 def in_torques(information: Information, estimate: Estimate) -> Information:

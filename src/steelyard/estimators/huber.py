@@ -10,12 +10,14 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import BlockKey, Information, stacked
+from steelyard.regression.observe import Progress
 from steelyard.regression.outliers import block_residuals, weighted
+from steelyard.regression.problem import Problem
 
 THRESHOLD = 4.0
 # Iterations end when θ moves by less than this many standard deviations, whatever the direction.
@@ -26,7 +28,7 @@ FEW, MOST_TOLD = 0.1, 8
 
 @final
 @dataclass(frozen=True)
-class Huber:
+class Huber(Estimator):
     """Weighted least squares in which a block that fits badly counts less (Huber's weights on whole blocks).
 
     θ̂ = argmin Σ_j Σ_g r_gj ρ(e_gj / s_j) s_j²/σ_j²,   ρ(x) = x²/2 below k = `threshold`, k|x| − k²/2 above
@@ -44,7 +46,9 @@ class Huber:
                 f"The threshold must be at least 1 (times the usual residual of a block), not {self.threshold!r}."
             )
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         fit = robust_fit(base, information, self.threshold)
         found = solve(fit.information, base, 1.0 / joint_deviations(fit.information, base))
         return found.with_findings(_told(fit))

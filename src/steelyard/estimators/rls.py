@@ -7,17 +7,19 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.forgetting import Forgetting, Rule
 from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 
 @final
 @dataclass(frozen=True)
-class RLS:
+class RLS(Estimator):
     """Recursive least squares on square-root information: rows appended to triangles, old ones forgotten or not.
 
     θ̂_k = argmin Σ_j ‖y_j − W_j θ‖²_k / σ_j²,   ‖·‖_k weighted by `forgetting` (P1 §4 by way of `Forgetting`)
@@ -37,7 +39,9 @@ class RLS:
     def rule(self) -> Forgetting:
         return Forgetting(self.forgetting, np.inf if self.memory is None else float(self.memory))
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         remembered = self.rule.remembered(information)
         found = solve(remembered, base, 1.0 / joint_deviations(remembered, base))
         return found if self.forgetting == "none" else found.with_findings((self._told(remembered),))

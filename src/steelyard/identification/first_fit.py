@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.estimators import WLS, Estimator
-from steelyard.estimators.estimator import estimated, finds_gains
+from steelyard.estimators.estimator import GAINS, estimated, needs
 from steelyard.estimators.standard_set import minimum_norm
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -35,7 +35,7 @@ def carried_links(model: Model, information: Information) -> Array:
     They reproduce its base parameters with the smallest norm (P0 eq. 26): τ_rigid depends on base parameters alone.
     """
     base = base_parameters(model)
-    estimate = estimated(WLS(), base, information)
+    estimate = estimated(WLS(), None, base, information)
     return minimum_norm(base, np.nan_to_num(estimate.value))[model.inertial_index]
 
 
@@ -59,6 +59,11 @@ def with_load(
     return replace(problem, model=replace(problem.model, carried=links))
 
 
+def finds_scale(estimator: Estimator) -> bool:
+    """Whether the scale of the efforts may be unknown: the estimator finds it, as drive gains."""
+    return needs(estimator, GAINS)
+
+
 @single_threaded
 def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:
     """The problem with efforts turned into torques by the gains of a first fit, where the estimator finds gains.
@@ -66,10 +71,10 @@ def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None =
     Delays, derivatives and terms are chosen by fits that take efforts for torques: with gains unknown, one parameter
     would have another size in every joint's rows.
     """
-    if not finds_gains(estimator):
+    if not finds_scale(estimator):
         return problem
     plain = without_load(replace(problem, factor=()))
-    found = estimated(estimator, base_parameters(plain.model), observe(plain, progress=progress))
+    found = estimated(estimator, plain, base_parameters(plain.model), observe(plain, progress=progress), progress)
     assert found.gains is not None
     return replace(problem, factor=tuple(found.gains.factor.tolist()))
 

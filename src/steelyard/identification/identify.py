@@ -11,12 +11,11 @@ import numpy as np
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import WLS, Estimate, Estimator
-from steelyard.estimators.estimator import estimated, finds_gains, in_torques, options_of
+from steelyard.estimators.estimator import estimated, in_torques, options_of
 from steelyard.estimators.least_squares import joint_deviations
-from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
 from steelyard.identification.doubts import empty_runs, with_doubts
-from steelyard.identification.first_fit import with_load_to_scale
+from steelyard.identification.first_fit import finds_scale, with_load_to_scale
 from steelyard.identification.legs import compare_legs, leg_findings
 from steelyard.identification.loop_findings import loop_findings
 from steelyard.identification.result import DriveGains, Identification, RunRecord
@@ -42,7 +41,7 @@ def identify(
     `held_out` holds other runs of the same model, which are only scored.
     """
     estimator = estimator or WLS()
-    if problem.drives is not None and problem.drives.gain is None and not finds_gains(estimator):
+    if problem.drives is not None and problem.drives.gain is None and not finds_scale(estimator):
         raise EstimationError(gains_needed(estimator.name))
     for run in held_out.runs if held_out else ():
         for fitted in problem.runs:
@@ -52,10 +51,7 @@ def identify(
         problem = with_load_to_scale(problem, estimator, progress)
         information = observe(problem, progress=progress)
     base = base_parameters(problem.model)
-    if isinstance(estimator, SimulatingEstimator):
-        estimate = estimator.estimate_by_simulation(problem, base, information, progress)
-    else:
-        estimate = estimated(estimator, base, information)
+    estimate = estimated(estimator, problem, base, information, progress)
 
     theta, nominal = base.theta(estimate.value), base.layout.nominal
     torques, other = in_torques(information, estimate), None

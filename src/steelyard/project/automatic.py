@@ -8,7 +8,6 @@ from typing import Any
 
 from steelyard.errors import EstimationError, ProjectError
 from steelyard.estimators import WLS
-from steelyard.estimators.simulated.base import SimulatingEstimator
 from steelyard.findings import Finding
 from steelyard.identification.delays import estimate_delays
 from steelyard.identification.first_fit import to_scale, with_load
@@ -75,7 +74,7 @@ def resolve_auto(
         runs = project.samples(model.robot, "identify", progress)
     problem = project.problem(model, runs)
     torques = to_scale(problem, project.estimator(), progress)
-    if isinstance(project.estimator(), SimulatingEstimator):
+    if project.simulates_runs:
         findings += _approximations(problem)
     trials = None
     if terms and spec.select:

@@ -13,8 +13,7 @@ import msgspec
 
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import Estimator
-from steelyard.estimators.estimator import finds_gains
-from steelyard.estimators.simulated.base import SimulatingEstimator
+from steelyard.estimators.estimator import GAINS, SIMULATION, needs
 from steelyard.formats.robots import builtin_robots
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
@@ -118,9 +117,19 @@ class Project:
         """The estimator the file asks for, with its options; else `gains` for gains that are unknown, else `wls`."""
         unknown = self.spec.channels.effort.gain == UNKNOWN
         chosen = self.opened.estimator(self.spec.estimator or ("gains" if unknown else "wls"))
-        if unknown and not finds_gains(chosen):
+        if unknown and not needs(chosen, GAINS):
             raise ProjectError(f"'{self.path}': {gains_needed(chosen.name)}")
         return chosen
+
+    @property
+    def identifies_gains(self) -> bool:
+        """Whether the estimator finds drive gains: its rows are those of the motors."""
+        return needs(self.estimator(), GAINS)
+
+    @property
+    def simulates_runs(self) -> bool:
+        """Whether the estimator drives the runs again: the project must say how they were driven."""
+        return needs(self.estimator(), SIMULATION)
 
     def robot(self) -> Robot:
         """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
@@ -199,7 +208,7 @@ class Project:
         rest = spec.rest
         if isinstance(rest, dict):
             rest = per_joint("prepare.rest", rest, model.robot)
-        motor_rows, experiment = finds_gains(self.estimator()), self.experiment(model, runs)
+        motor_rows, experiment = self.identifies_gains, self.experiment(model, runs)
         return Problem(
             model, runs, self.lowpass_hz(), spec.decimate, rest, spec.rest_share, delay, motor_rows,
             experiment=experiment,
@@ -207,13 +216,13 @@ class Project:
 
     def experiment(self, model: Model, runs: Sequence[Samples]) -> Experiment | None:
         """How the runs were driven; None without a [controller], or without a reference where nobody needs one."""
-        spec, chosen = self.spec, self.estimator()
-        simulates = isinstance(chosen, SimulatingEstimator)
+        spec, simulates = self.spec, self.simulates_runs
         if spec.controller is None:
             if simulates:
                 raise ProjectError(
-                    f"'{self.path}': estimator '{chosen.name}' drives the runs again in simulation and asks how: add "
-                    'a [controller], and a reference under [channels] or reference = "measured" under [experiment].'
+                    f"'{self.path}': estimator '{self.estimator().name}' drives the runs again in simulation and asks "
+                    'how: add a [controller], and a reference under [channels] or reference = "measured" under '
+                    "[experiment]."
                 )
             return None
         source = cast(Source, (spec.experiment or ExperimentSpec()).reference)

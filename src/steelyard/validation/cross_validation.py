@@ -11,8 +11,7 @@ import numpy as np
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import EstimationError
 from steelyard.estimators import Estimate, Estimator
-from steelyard.estimators.estimator import estimated, finds_gains, in_torques
-from steelyard.estimators.simulated.base import SimulatingEstimator
+from steelyard.estimators.estimator import GAINS, SIMULATION, estimated, in_torques, needs
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.identification.first_fit import with_load, without_load
 from steelyard.model.base_parameters import BaseParameters, base_parameters
@@ -79,7 +78,12 @@ def cross_validate(
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
     a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
     """
-    named = _folds(information, folds, finds_gains(estimator))
+    if _leaves_out_whole_runs(estimator):
+        raise EstimationError(
+            f"Estimator '{estimator.name}' drives whole runs again, and the information does not hold them: "
+            'use cross_validate_problem(problem, estimator, "runs").'
+        )
+    named = _folds(information, folds, _splits_every_load(estimator))
     done = [_fold(base, information, estimator, name, times, mask) for name, times in named]
     return _summed(estimator, folds, done)
 
@@ -98,14 +102,14 @@ def cross_validate_problem(
     (the pass keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own
     and looks at the data again with it.
     """
-    if isinstance(estimator, SimulatingEstimator):
-        return _simulating(problem, estimator, folds, progress)
-    if finds_gains(estimator) and not problem.model.knows_load:
+    by_load = _splits_every_load(estimator)
+    if _leaves_out_whole_runs(estimator):
+        return _by_runs(problem, estimator, folds, progress, by_load)
+    if by_load and not problem.model.knows_load:
         raise EstimationError(
             "Load friction of a robot without nominal inertias needs torques, which every fold would have to find "
             "first: leave out the term 'load' to cross-validate drive gains."
         )
-    by_load = finds_gains(estimator)
     shifts = effort_shifts(problem) if delays else ()
     base = base_parameters(problem.model)
     if problem.model.knows_load:
@@ -127,17 +131,27 @@ def cross_validate_problem(
     return _summed(estimator, folds, done)
 
 
-def _simulating(
-    problem: Problem, estimator: SimulatingEstimator, folds: int | Literal["runs"], progress: Progress | None
+def _splits_every_load(estimator: Estimator) -> bool:
+    """Whether each fold has a part of every load case and none a whole one: without a payload, gains have no scale."""
+    return needs(estimator, GAINS)
+
+
+def _leaves_out_whole_runs(estimator: Estimator) -> bool:
+    """Whether a fold is a run: a part of a run cannot be driven again."""
+    return needs(estimator, SIMULATION)
+
+
+def _by_runs(
+    problem: Problem, estimator: Estimator, folds: int | Literal["runs"], progress: Progress | None, by_load: bool
 ) -> CrossValidation:
-    """One run left out at a time, the others driven again: a part of a run cannot be."""
+    """One run left out at a time, the others driven again."""
     if folds != "runs":
         raise EstimationError(f"Estimator '{estimator.name}' drives whole runs again: leave out runs (--folds runs).")
     whole, base, done = observe(problem, progress=progress), base_parameters(problem.model), []
-    for name, times in _folds(whole, folds):
+    for name, times in _folds(whole, folds, by_load):
         others = problem.with_runs([run for run in problem.runs if run.name != times[0][0]])
         seen = restricted(whole, times, out=True)
-        estimate = estimator.estimate_by_simulation(others, base, seen, progress)
+        estimate = estimated(estimator, others, base, seen, progress)
         done.append(_scored(base, restricted(whole, times), estimate, name, problem.mask))
     return _summed(estimator, folds, done)
 
@@ -151,6 +165,11 @@ def cross_validate_choice(
     progress: Progress | None = None,
 ) -> CrossValidation:
     """Leave one run out at a time, and let the others alone `choose` the model too (its terms, say)."""
+    if _leaves_out_whole_runs(estimator):
+        raise EstimationError(
+            f"Estimator '{estimator.name}' drives the runs again under a controller made for the stated terms: state "
+            "the terms (select = false) to cross-validate it."
+        )
     shifts = effort_shifts(problem) if delays else ()
     done = []
     for run in problem.runs:
@@ -176,7 +195,7 @@ def _fold(
 ) -> tuple[Fold, Score | None]:
     """A fold scored with the parameters of all the others, and with the nominal ones."""
     try:
-        estimate = estimated(estimator, base, restricted(information, times, out=True))
+        estimate = estimated(estimator, None, base, restricted(information, times, out=True))
     except EstimationError as error:
         raise EstimationError(f"Without {name} there is no estimate: {error}") from None
     return _scored(base, restricted(information, times), estimate, name, mask)

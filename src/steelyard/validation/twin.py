@@ -16,7 +16,8 @@ from scipy.stats import t as student
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import EstimationError, ModelError, SimulationError
 from steelyard.estimators import Estimator, named_estimator
-from steelyard.estimators.simulated.base import SimulatingEstimator, driven_again
+from steelyard.estimators.estimator import SIMULATION, needs
+from steelyard.estimators.simulated.base import driven_again
 from steelyard.findings import Finding
 from steelyard.identification.identify import identify
 from steelyard.identification.prediction import as_identified
@@ -127,7 +128,7 @@ def twin(
     truth = as_identified(problem, result)
     theta = np.nan_to_num(result.theta)
     residuals = {run.name: list(_residuals(truth, run, theta)) for run in problem.runs}
-    motions, told = _motions(truth, theta, isinstance(estimator, SimulatingEstimator), progress)
+    motions, told = _motions(truth, theta, needs(estimator, SIMULATION), progress)
     fitted = problem.with_runs(problem.runs)
     rng = np.random.default_rng(seed)
     size = np.ones((problem.model.robot.dof, 1))
@@ -217,7 +218,7 @@ def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
 
 
 def _motions(
-    problem: Problem, theta: Array, simulates: bool, progress: Progress | None
+    problem: Problem, theta: Array, must_be_driven: bool, progress: Progress | None
 ) -> tuple[dict[str, list[_Motion]], str]:
     """True motion and torque of every run's stretches, and what moved it."""
     if problem.experiment is not None:
@@ -225,7 +226,7 @@ def _motions(
             driven = driven_again(problem, theta, progress)
             return {name: [_Motion(*piece[2:]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
         except SimulationError:
-            if simulates:
+            if must_be_driven:
                 raise
     model = problem.model
     made = {

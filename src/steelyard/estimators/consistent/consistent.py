@@ -11,7 +11,7 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, choices
 from steelyard.estimators.consistent.fit import ROUNDING, Data, certified, fitted
 from steelyard.estimators.consistent.priors import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
 from steelyard.findings import Finding
@@ -21,6 +21,8 @@ from steelyard.physical.constraints import PHYSICAL, Constraints
 from steelyard.physical.nearest import reconstruction
 from steelyard.physical.prior import Prior, Widths
 from steelyard.regression.information import Information, stacked
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 Choice = Literal["cross-validation", "l-curve"]
 CHOICES = {"cross-validation": chosen_weight, "l-curve": corner_weight}
@@ -38,7 +40,7 @@ HARDLY = 1e-6
 
 @final
 @dataclass(frozen=True)
-class Consistent:
+class Consistent(Estimator):
     """Weighted least squares over the standard parameters of robots that can exist.
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0, `constraints`
@@ -67,7 +69,9 @@ class Consistent:
         if self.weighting not in ("wls", "ls"):
             raise EstimationError("Estimator 'consistent': " + choices("weighting", self.weighting, ("wls", "ls")))
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         sigma = joint_deviations(information, base)
         if self.weighting == "ls":
             sigma = np.where(np.isfinite(sigma), np.sqrt(np.nanmean(sigma**2)), np.nan)

@@ -11,7 +11,7 @@ from steelyard._arrays import Array
 from steelyard.estimators.consistent.consistent import Choice, Consistent
 from steelyard.estimators.consistent.fit import Data
 from steelyard.estimators.consistent.priors import Regulariser
-from steelyard.estimators.estimator import Estimate, GainEstimate, in_torques
+from steelyard.estimators.estimator import GAINS, Estimate, Estimator, GainEstimate, in_torques
 from steelyard.estimators.gains.equations import DriveEquations, GainSolution
 from steelyard.estimators.gains.error_bars import gain_estimate, scaled_blocks
 from steelyard.estimators.gains.solvers import linear_covariance, separable
@@ -21,6 +21,8 @@ from steelyard.model.base_parameters import BaseParameters
 from steelyard.physical.constraints import PHYSICAL, Constraints
 from steelyard.physical.prior import Widths
 from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 # Steps end when no gain moves by more than this share of itself.
 TOLERANCE, MOST_STEPS = 1e-7, 20
@@ -30,7 +32,7 @@ SETTLED = 0.01
 
 @final
 @dataclass(frozen=True)
-class ConsistentGains:
+class ConsistentGains(Estimator):
     """Drive gains as in gains, parameters as in consistent, together.
 
     (ĝ, θ̂) = argmin Σ_j ‖e_j − (W_j θ + K_j)/g_j‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0
@@ -44,7 +46,7 @@ class ConsistentGains:
     widths: Widths = Widths()
     constraints: Constraints = PHYSICAL
     name: ClassVar[str] = "consistent-gains"
-    finds_gains: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({GAINS})
 
     def __post_init__(self) -> None:
         self._of_torques()
@@ -52,7 +54,9 @@ class ConsistentGains:
     def _of_torques(self) -> Consistent:
         return Consistent(self.weight, self.regulariser, widths=self.widths, constraints=self.constraints)
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         free = gain_estimate(base, information, separable, linear_covariance, None)
         assert free.gains is not None
         blocks, _ = scaled_blocks(base, information)

@@ -8,12 +8,14 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import GAINS, Estimate, Estimator
 from steelyard.estimators.gains.equations import DriveEquations, GainSolution
 from steelyard.estimators.gains.error_bars import checked_ratio, gain_estimate
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information, triangular
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 SCALING = Finding(
     "tls-scaling",
@@ -26,7 +28,7 @@ SCALING = Finding(
 
 @final
 @dataclass(frozen=True)
-class TLS:
+class TLS(Estimator):
     """Drive gains and base parameters by total least squares with rows weighted by 1/σ_j, as published.
 
     min ‖W_tot x‖ / ‖x‖,   W_tot = [E −W −K],   x = (g, χ, 1) once its last entry is made 1   (P2 eqs 12–17)
@@ -35,12 +37,14 @@ class TLS:
 
     ratio: float | None = None
     name: ClassVar[str] = "tls"
-    finds_gains: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({GAINS})
 
     def __post_init__(self) -> None:
         checked_ratio(self.ratio)
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         found = gain_estimate(base, information, total_least_squares, tls_covariance, self.ratio)
         return found.with_findings((SCALING,))
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import GAINS, Estimate, Estimator
 from steelyard.estimators.gains.error_bars import checked_ratio, gain_estimate
 from steelyard.estimators.gains.solvers import linear_covariance, mixed_tls
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 
 @final
 @dataclass(frozen=True)
-class TLSMixed:
+class TLSMixed(Estimator):
     """Drive gains and base parameters by total least squares with exact W: the errors are in the efforts.
 
     min Σ_j w_j² ‖g_j e_j − W_j χ − s K_j‖² / Σ_j w_j² r_j σ_j² g_j²,   then g/s, χ/s;   w_j = 1/(σ_j |g_j|)
@@ -23,10 +25,12 @@ class TLSMixed:
 
     ratio: float | None = None
     name: ClassVar[str] = "tls-mixed"
-    finds_gains: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({GAINS})
 
     def __post_init__(self) -> None:
         checked_ratio(self.ratio)
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         return gain_estimate(base, information, mixed_tls, linear_covariance, self.ratio)

@@ -11,13 +11,15 @@ from scipy.linalg import solve_triangular
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError, choices
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.gradient.stopping import Proximity, StoppingRule, StoppingVerdict
 from steelyard.estimators.gradient.update_rules import Gradient, Normalised, Seen, UpdateRule, follow
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information, stacked, triangular
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 NORMALISATIONS = ("largest", "each")
 STARTS = ("zero", "nominal")
@@ -28,7 +30,7 @@ _BEST_PASS = 0.5
 
 @final
 @dataclass(frozen=True)
-class Recursive:
+class Recursive(Estimator):
     """Gradient steps on the torque residual, block of time after block of time and pass after pass (P1 eq. 5).
 
     θ⁺ = θ − ρ W_gᵀ(W_g θ − y_g),  ρ = λ / max_g ‖W_g‖²;   it ends at Σ_g W_gᵀ(W_g θ − y_g) = 0, the answer of `wls`
@@ -60,7 +62,9 @@ class Recursive:
         if self.start not in STARTS:
             raise EstimationError(choices("start", self.start, STARTS))
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         weights = 1.0 / joint_deviations(information, base)
         batch = solve(information, base, weights)
         way = self.way(base, information, weights, batch)

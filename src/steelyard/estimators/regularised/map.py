@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.regularised.fit import checked_weight, regularised
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.physical.prior import Widths, nominal_prior, with_friction
 from steelyard.regression.information import Information
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 
 @final
 @dataclass(frozen=True)
-class MAP:
+class MAP(Estimator):
     """Weighted least squares with the robot file's nominal values as a prior.
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · ‖D⁻¹(θ − θ_nominal)‖²
@@ -30,6 +32,8 @@ class MAP:
     def __post_init__(self) -> None:
         checked_weight(self.weight)
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         prior = with_friction(nominal_prior(base.layout, self.widths), information, self.widths.friction)
         return regularised(information, base, prior.in_base(base), self.weight)

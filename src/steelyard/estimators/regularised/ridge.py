@@ -7,16 +7,18 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.regularised.fit import checked_weight, regularised
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.information import Information, stacked
+from steelyard.regression.observe import Progress
+from steelyard.regression.problem import Problem
 
 
 @final
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Estimator):
     """Weighted least squares with the inertial base parameters pulled to zero, for robots without nominal values.
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · Σ_i ‖w_i‖² θ_i² / r
@@ -31,7 +33,9 @@ class Ridge:
     def __post_init__(self) -> None:
         checked_weight(self.weight)
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
+    ) -> Estimate:
         weights = 1.0 / joint_deviations(information, base)
         w = stacked(information, base.kept, np.where(np.isfinite(weights), weights, 0.0))[:, :-1]
         size = np.linalg.norm(w, axis=0) / np.sqrt(information.rows().sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError, SimulationError, choices
 from steelyard.estimators.essential import eliminate
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import SIMULATION, Estimate, Estimator, estimated, problem_to_simulate
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations
 from steelyard.estimators.wls import WLS
 from steelyard.findings import Finding
@@ -56,8 +56,8 @@ class Begin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SimulatingEstimator(ABC):
-    """An estimator that drives the runs again: it asks for the problem and its experiment.
+class SimulatingEstimator(Estimator):
+    """An estimator that drives the runs of the problem again under its experiment.
 
     It simulates and solves until values and residual change by less than `tolerance`, at most `most` times; `start` is
     "nominal" or "wls"; `ratio` cancels uncertain parameters first, as `essential` does.
@@ -68,6 +68,7 @@ class SimulatingEstimator(ABC):
     start: str = "wls"
     ratio: float | None = None
     name: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset({SIMULATION})
 
     def __post_init__(self) -> None:
         if self.ratio is not None and not (isinstance(self.ratio, int | float) and 1.0 <= self.ratio < np.inf):
@@ -81,22 +82,14 @@ class SimulatingEstimator(ABC):
         if self.start not in STARTS:
             raise EstimationError(choices("start", self.start, STARTS))
 
-    def estimate(self, base: BaseParameters, information: Information) -> Estimate:
-        """Refused: the information does not say how the runs were driven."""
-        raise EstimationError(
-            f"Estimator '{self.name}' drives the runs again in simulation, and the problem does not say how they were "
-            "driven: give an experiment, i.e. references ([channels] reference) and a [controller]."
-        )
-
-    def estimate_by_simulation(
-        self, problem: Problem, base: BaseParameters, information: Information, progress: Progress | None = None
+    def estimate(
+        self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
     ) -> Estimate:
         """The estimate from the problem's runs and their information on the measured motion."""
-        if problem.experiment is None:
-            return self.estimate(base, information)
+        problem = problem_to_simulate(self, problem)
         weights = weights_of(information, base)
         shown, used = _part_taking(information, base, weights, self.ratio)
-        plain = WLS().estimate(base, information.without_known())
+        plain = estimated(WLS(), problem, base, information)
         start, nominal = np.nan_to_num(plain.value), nominal_values(problem, base)
         if self.start == "nominal":
             if nominal is None:

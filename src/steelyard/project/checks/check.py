@@ -10,7 +10,6 @@ import numpy as np
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, SteelyardError
-from steelyard.estimators.estimator import finds_gains
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.first_fit import to_scale
@@ -115,7 +114,7 @@ def check(project: Project, progress: Progress | None = None) -> Check:
 def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
     """The project with gains of a first fit, where gains are to be identified: efforts are tried as torques."""
     spec, unknown = project.spec, project.spec.channels.effort.gain == UNKNOWN
-    if not finds_gains(project.estimator()):
+    if not project.identifies_gains:
         return project, []
     try:
         model = project.model()

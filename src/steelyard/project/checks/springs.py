@@ -39,7 +39,7 @@ def spring_findings(trial: Trial) -> Iterator[Finding]:
     base = base_parameters(model)
     try:
         information = _information(trial)
-        estimate = WLS().estimate(base, information)
+        estimate = WLS().estimate(None, base, information)
         weights = np.nan_to_num(1.0 / joint_deviations(information, base))
     except EstimationError as error:
         told = f"whether {', '.join(joints)} can be told from gravity is not known: {error}"
