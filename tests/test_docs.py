@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import tomllib
+import unittest.mock
 from dataclasses import fields
 from pathlib import Path
 
@@ -88,8 +89,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def printed(code: str, where: str) -> str:
     """What a program prints, run in a namespace of its own."""
     heard = io.StringIO()
-    with contextlib.redirect_stdout(heard):
-        exec(compile(code, where, "exec"), {"__name__": "__main__"})  # noqa: S102
+    with contextlib.redirect_stdout(heard), unittest.mock.patch.dict(ESTIMATORS):  # it may register one
+        # without the __future__ imports of this file, as a user would run it
+        exec(compile(code, where, "exec", dont_inherit=True), {"__name__": "__main__"})  # noqa: S102
     return heard.getvalue()
 
 

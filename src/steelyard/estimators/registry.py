@@ -99,7 +99,7 @@ def _check_contract(kind: Any) -> None:
         raise EstimationError(f"{who}: the class attribute `name` must be a word (name: ClassVar[str]), not {name!r}.")
     if not_options := {"name", "needs"} & {field.name for field in fields(kind)}:
         raise EstimationError(f"{who}: `{min(not_options)}` is the same for all of them: annotate it as a ClassVar.")
-    checked_needs(kind)
+    checked_needs(kind)  # type: ignore[arg-type]
     given = [x.name for x in fields(kind) if x.init and x.default is MISSING and x.default_factory is MISSING]
     if given:
         raise EstimationError(f"{who}: option '{given[0]}' needs a default value.")
