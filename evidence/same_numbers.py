@@ -6,7 +6,7 @@
     python evidence/same_numbers.py before.json after.json
 
 Numbers a and b are the same if |a − b| ≤ tolerance · max(|a|, |b|, floor); every other value has to be equal. Keys that
-are gone are a failure, keys that are new are told. --ignore KEY leaves out a key wherever it stands, besides those of
+are gone are a failure, so are lists that have grown; keys that are new are told. --ignore KEY leaves out a key wherever it stands, besides those of
 IGNORED. Claims are found by their names, wherever they stand in their list; those that are timed have to be there, but
 may measure something else. The text of a claim may round its figures as it likes. Two folders are compared file by
 file: every *.json in them. Exit code 1 if anything differs.
@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 IGNORED = ("source", "project_folder", "versions")
 # Lines of a kind that are shown; all are counted.
 SHOWN = 20
+INDEX = re.compile(r"\[\d+\]")
 NUMBER = re.compile(r"[+-]?\b\d+(\.\d+)?(e[+-]?\d+)?|[+-]?\b(nan|inf)\b")
 
 
@@ -77,7 +78,9 @@ def matched(old: dict[str, Any], new: dict[str, Any], rule: Rule, path: str = ""
             yield from compared(value, new[step], rule, path + step)
         else:
             yield Seen("missing", path + step)
-    yield from (Seen("added", path + step) for step in new if step not in old)
+    # a key of an object or a claim may be new; a plain list that has grown holds other results
+    for step in (step for step in new if step not in old):
+        yield Seen("value" if INDEX.fullmatch(step) else "added", path + step, None, new[step])
 
 
 def members(value: dict | list, rule: Rule) -> dict[str, Any]:
