@@ -6,10 +6,10 @@
     python evidence/same_numbers.py before.json after.json
 
 Numbers a and b are the same if |a − b| ≤ tolerance · max(|a|, |b|, floor); every other value has to be equal. Keys that
-are gone are a failure, so are lists that have grown; keys that are new are told. --ignore KEY leaves out a key wherever it stands, besides those of
-IGNORED. Claims are found by their names, wherever they stand in their list; those that are timed have to be there, but
-may measure something else. The text of a claim may round its figures as it likes. Two folders are compared file by
-file: every *.json in them. Exit code 1 if anything differs.
+are gone are a failure, and so are lists that have grown; keys that are new are reported. --ignore KEY leaves out a key
+wherever it stands, besides those of IGNORED. Claims are found by their names, wherever they stand in their list; those
+that are timed have to be there, but may measure something else. The text of a claim may round its figures as it likes.
+Two folders are compared file by file: every *.json in them. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
