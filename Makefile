@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 EVIDENCE_ARGS ?=
 ACCURACY_ARGS ?=
+FIGURES_ARGS ?=
 GENERALISE_ARGS ?=
 
 BIN := .venv/bin
@@ -23,10 +24,10 @@ FIGAROH_STAMP := .venv-figaroh/.installed
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo quick test check bench evidence accuracy generalise docs build clean
+.PHONY: help install demo quick test check bench evidence accuracy figures generalise docs docs-check build clean
 
 help:  ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(WARM)  ## make .venv, install Steelyard in it and compile its kernels once
 
@@ -63,12 +64,21 @@ endif
 accuracy: install  ## errors on the real recordings, term by term; ACCURACY_ARGS is passed on
 	$(BIN)/python evidence/accuracy.py $(ACCURACY_ARGS)
 
+# After a change of numbers; the pages' marked places are compared with docs/figures.json by a test.
+figures: install  ## measure the figures that README and docs quote, and fill them in; FIGURES_ARGS is passed on
+	$(BIN)/python evidence/quoted.py $(FIGURES_ARGS)
+
 generalise: install  ## defaults on simulated robots that no setting was tuned for; GENERALISE_ARGS is passed on
 	$(BIN)/python evidence/generalise.py $(GENERALISE_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
+	$(BIN)/python -m steelyard.findings > docs/findings.md
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The browser is Debian's `chromium`; where there is none, that check is skipped and says so.
+docs-check: $(DOCS_STAMP)  ## links, the API reference, and formulas drawn in a browser without a network
+	$(BIN)/python -m pytest -q tests/test_built_docs.py tests/test_docs.py -k "built_docs or links or page or reference"
 
 build: $(STAMP)  ## wheel and source archive, then the wheel alone in a fresh environment
 	rm -rf dist

@@ -1,8 +1,8 @@
-"""`consistent` on compressed data: a 7-axis arm and a tree of 30 links, beside cvxpy with Clarabel on the same problem.
+"""`consistent` on compressed data: a 7-axis arm and a tree of 30 links, compared with cvxpy and Clarabel.
 
-Seconds of a whole estimate, error bars included, from an `Information` that exists; of the constrained fit in it; and
-of cvxpy writing the same problem down, compiling and solving it. Efforts have 5 % of noise and the nominal bodies are
-off by up to 30 %, so that least squares alone leaves what is possible.
+Seconds of a whole estimate from an existing `Information`, error bars included; of the constrained fit in it; and of
+cvxpy stating, compiling and solving the same problem. Efforts have 5 % noise and the nominal bodies are off by up to
+30 %, so that least squares alone is not physically consistent.
 """
 
 from __future__ import annotations
@@ -74,12 +74,13 @@ def _cvxpy(base: Any, whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """argmin ‖A θ − a‖² over robots that can exist, from rows [A | a]."""
     import cvxpy as cp
 
-    from steelyard.physical.consistency import NONNEGATIVE, link_columns, pseudo_inertia
+    from steelyard.model.terms.registry import nonnegative_symbols
+    from steelyard.physical.consistency import link_columns, pseudo_inertia
 
     x = cp.Variable(len(base.layout))
     basis = np.stack([pseudo_inertia(unit).ravel() for unit in np.eye(10)], axis=1)
     cones = [cp.reshape(basis @ x[columns], (4, 4), order="C") >> 0 for columns in link_columns(base.layout).values()]
-    cones.append(x[[k for k, c in enumerate(base.layout.columns) if c.symbol in NONNEGATIVE]] >= 0)
+    cones.append(x[[k for k, c in enumerate(base.layout.columns) if c.symbol in nonnegative_symbols()]] >= 0)
     cp.Problem(cp.Minimize(cp.sum_squares(whole[:, :-1] @ x - whole[:, -1])), cones).solve(solver="CLARABEL")
     return np.asarray(x.value)
 

@@ -1,5 +1,5 @@
-"""Design of exciting motions of the TX-40: how long it takes, what it gains over random points, and what exact
-gradients gain over finite differences (`race.py`).
+"""Design of exciting motions of the TX-40: computing time, improvement over random points, and speed-up by exact
+gradients over finite differences (`race.py`).
 
     python benchmarks/design.py [--seconds S] [--json]
 """
@@ -86,7 +86,7 @@ def random_motion(model: Model, limits: MotionLimits, seed: int) -> Trajectory:
 
 
 def gradient_cost(model: Model) -> dict[str, float]:
-    """Microseconds a sample of the regressor's tile, and of the way back from weights to q, v and a."""
+    """Microseconds per sample of the regressor's tile, and of the gradient from weights back to q, v and a."""
     from steelyard.design.gradients import RegressorGradient
     from steelyard.model.terms import Motion
 
@@ -112,7 +112,7 @@ def design_table(found: dict[str, float]) -> list[str]:
         f"  σ against the median of {RANDOM} random    {found['sigma_gain']:8.2f} × smaller  (bar 1.5 ×)",
         f"  σ against the best of {RANDOM} random      {found['sigma_gain_over_best']:8.2f} × smaller",
         f"  condition number {found['condition']:.2f}, best random motion {found['condition_best_random']:.2f}",
-        f"  regressor and its gradient         {found['forward_us']:8.2f} and {found['back_us']:.2f} µs a sample",
+        f"  regressor and its gradient         {found['forward_us']:8.2f} and {found['back_us']:.2f} µs per sample",
         *race_table(found),
     ]
 

@@ -1,7 +1,7 @@
-"""The door: user + system time of `import steelyard`, `steelyard --help` and `steelyard params --help` [s].
+"""Start-up: user + system time of `import steelyard`, `steelyard --help` and `steelyard params --help` [s].
 
-Each runs in a fresh process, best of five, with the file cache warm; the interpreter's own start is included. A bar
-is the time it may take.
+Each runs in a fresh process, best of five, with the file cache warm; the start of the interpreter is included. The bar
+is the time limit.
 
 `python benchmarks/door.py` prints a table, `--json` the numbers.
 """

@@ -1,8 +1,8 @@
-"""Exported C: microseconds a call of the inverse dynamics, beside Pinocchio's `rnea` and our own kernel.
+"""Exported C: microseconds per call of the inverse dynamics, compared with Pinocchio's `rnea` and our own kernel.
 
 All three compute the torque of the links alone, with the nominal inertias, at the same states. The C is compiled by
-`cc -O2` and timed in a loop of its own. Pinocchio is called from Python, since its wheel lacks the Eigen headers that
-C++ would need; what a call costs besides its work is taken from a robot of one joint: n/(n − 1) (t_n − t_1).
+`cc -O2` and timed in a loop in C. Pinocchio is called from Python, since its wheel lacks the Eigen headers that
+C++ would need; the overhead of a call is removed with a robot of one joint: n/(n − 1) (t_n − t_1).
 The kernel works on lanes of samples, so its time is that of a sample among many.
 """
 
@@ -50,7 +50,7 @@ int main(void)
 
 
 def bench_export() -> dict[str, dict[str, float]]:
-    """By robot: microseconds a call, of the links alone and of the whole drive chain."""
+    """By robot: microseconds per call, of the links alone and of the whole drive chain."""
     from steelyard import read_robot
 
     return {name: _bench(read_robot(name)) for name in ROBOTS}
@@ -105,7 +105,7 @@ def _compiled(identified, q, v, a) -> float:
 
 
 def _pinocchio(robot, bodies, q, v, a, ours) -> tuple[float, float, float]:
-    """Seconds a call of `rnea` for the robot and for its first joint alone, and how far its torques are from ours."""
+    """Seconds per call of `rnea` for the robot and for its first joint alone, and how far its torques are from ours."""
     import pinocchio as pin
 
     def chain(count: int):
@@ -140,7 +140,7 @@ def _pinocchio(robot, bodies, q, v, a, ours) -> tuple[float, float, float]:
 
 
 def _best(work: Callable[[], object], repeats: int = 30) -> float:
-    """Seconds of the quickest of several runs: what the work takes when nobody else has the core."""
+    """Seconds of the quickest of several runs: the time without other load on the core."""
     work()
     spent = []
     for _ in range(repeats):
@@ -154,9 +154,9 @@ def export_table(found: dict[str, dict[str, float]]) -> list[str]:
     lines = []
     for name, r in found.items():
         lines += [
-            f"inverse dynamics of {name:8} in C      {r['c_us']:8.3f} µs a call  (bar 3 µs for 6 axes); "
+            f"inverse dynamics of {name:8} in C      {r['c_us']:8.3f} µs per call  (bar 3 µs for 6 axes); "
             f"with all friction {r['c_rich_us']:.3f} µs",
             f"  Pinocchio's rnea, call removed       {r['pinocchio_us']:8.3f} µs, from Python "
-            f"{r['pinocchio_call_us']:.2f} µs; our kernel, lanes {r['kernel_us']:.3f} µs a sample",
+            f"{r['pinocchio_call_us']:.2f} µs; our kernel, lanes {r['kernel_us']:.3f} µs per sample",
         ]
     return lines

@@ -1,6 +1,6 @@
 """IDIM-IV and DIDIM on a run of the TX-40: 13 s in closed loop at 5 kHz, prepared, with the nominal values as a start.
 
-What a simulated sample costs by itself, and beside a peer, is told by simulation.py.
+simulation.py measures the time per simulated sample, alone and compared with a peer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The regressor of a looped robot beside that of an open one: closure, columns and projection onto the axes."""
+"""The regressor of a looped robot compared with that of an open one: closure, columns and projection onto the axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPEATS = 9
 
 
 def bench_loops() -> dict[str, float]:
-    """Processor microseconds a sample of standard regressors along a smooth motion, tile by tile as the stream makes
+    """Processor microseconds per sample of standard regressors along a smooth motion, tile by tile as the stream makes
     them; medians after one pass that is not counted."""
     from steelyard.formats.robots import read_robot
     from steelyard.model.model import Model
@@ -62,7 +62,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 def loops_table(found: dict[str, float]) -> list[str]:
     """Lines of the table."""
-    lines = [f"regressor of an open arm (tx40)     {found['tx40_us']:8.2f} µs a sample"]
+    lines = [f"regressor of an open arm (tx40)     {found['tx40_us']:8.2f} µs per sample"]
     for name in ("fivebar", "orthoglide", "delta", "stewart"):
         own, closure = found[f"{name}_us"], found[f"{name}_closure_us"]
         ratio = f"{own / found['tx40_us']:.1f} × the open one" + ("  (bar 12 ×)" if name == "orthoglide" else "")

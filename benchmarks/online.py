@@ -1,7 +1,7 @@
-"""A stream of a six-axis robot at 1 kHz, watched for changes: samples a second of one core, and memory.
+"""A stream of a six-axis robot at 1 kHz, watched for changes: samples per second on one core, and memory.
 
 Chunks of 0.1 s; positions filtered at 20 Hz, rows at 50 Hz, an identification with error bars every two seconds of the
-stream and all residuals judged. Processor time, so that neighbours do not count.
+stream and all residuals judged. Processor time, so that other processes do not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def resident() -> int:
 
 
 def bench_online(samples: int = 300_000) -> dict[str, float]:
-    """Samples a second after the first 40 s, in which kernels compile and the robot is learnt; growth of memory."""
+    """Samples per second after the first 40 s, for compilation and first identification; growth of memory."""
     from steelyard import Model, Preparation, read_robot
     from steelyard.model.terms import named_terms
     from steelyard.motion.random import random_fourier

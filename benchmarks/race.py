@@ -1,14 +1,14 @@
-"""The race of `benchmarks/design.py`: exact gradients against SLSQP by finite differences, to the same criterion value.
+"""Comparison for `benchmarks/design.py`: exact gradients and SLSQP by finite differences, to the same criterion value.
 
-Every racer minimises the D-optimal criterion of the same TX-40 motion (6 × 9 numbers, 501 samples) from the same starts
-within the same limits, on one thread; seconds are those of the processor.
+Every method minimises the D-optimal criterion of the same TX-40 motion (6 × 9 numbers, 501 samples) from the same
+starts within the same limits, on one thread; times are processor seconds.
 
-    plain      SciPy's SLSQP as anyone would write it: criterion and every constraint by forward differences, all values
+    plain      SciPy's SLSQP in its usual form: criterion and every constraint by forward differences, all values
                by the compiled code of this package
     generous   the same, but given the exact Jacobian of the limits on position, velocity and acceleration
     figaroh    as generous, torques free, with W built by FIGAROH 1.0.2 (figaroh_design.py, in its own environment)
 
-FIGAROH's own solver, cyipopt, is not among them: pip finds no wheel of it, and its build asks for an installed Ipopt.
+FIGAROH's own solver, cyipopt, is not compared: pip finds no wheel of it, and its build needs an installed Ipopt.
 FIGAROH differentiates by forward differences too.
 """
 
@@ -36,9 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FIGAROH_PYTHON = ROOT / ".venv-figaroh" / "bin" / "python"
 TX40_URDF = ROOT.parent / "shared" / "data" / "staubli_tx40" / "tx40.urdf"
 RATE_HZ, DURATION_S, NOISE = 50.0, 10.0, 0.5
-# Starts of the race.
+# Number of starts, and the first random seed.
 RACES, FIRST_SEED = 10, 0
-# A point of SLSQP may lie beyond a limit by this share of it, and counts as having arrived this much above its best.
+# Relative excess over a limit that a point of SLSQP may have, and the margin above its best value to be reached.
 BEYOND, ARRIVED = 1e-3, 1e-4
 
 Trace = list[tuple[float, "Array"]]

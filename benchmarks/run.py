@@ -1,13 +1,13 @@
-"""Speed and memory beside peers, one thread, after compilation, warm file cache; every ratio comes from one run.
+"""Speed and memory compared with peers, one thread, after compilation, warm file cache; every ratio comes from one run.
 
-    regressor   6-axis standard regressor against a Python loop over Pinocchio, into the same memory, and in the stream
+    regressor   6-axis standard regressor and a Python loop over Pinocchio, into the same memory, and in the stream
     tx40        log file to base parameters against FIGAROH 1.0.2's regressor + decimation + solve on the same samples
     p0          essential and standard parameters, consistency and 10-fold cross-validation of the TX40, after the pass
     loops       regressors of looped robots, closure included, against that of an open 6-axis arm
-    design      an exciting motion of the TX-40, beside SLSQP by finite differences on the same criterion
+    design      an exciting motion of the TX-40, and SLSQP by finite differences on the same criterion
     online      a running log of a 6-axis robot, identified and watched chunk by chunk
-    consistent  robots that can exist, a 7-axis arm and a tree of 30 links, beside cvxpy on the same problem
-    export      exported C: inverse dynamics beside Pinocchio's and our own kernel
+    consistent  physically consistent fit of a 7-axis arm and a tree of 30 links, and cvxpy on the same problem
+    export      exported C: inverse dynamics, Pinocchio's and our own kernel
     door        processor time of the import and of `--help`
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
@@ -73,7 +73,7 @@ def peak_rss() -> int:
 
 
 def bench_regressor() -> dict[str, float]:
-    """Microseconds a sample: Pinocchio's loop and ours write W of the same motion into the same touched memory."""
+    """Microseconds per sample: Pinocchio's loop and ours write W of the same motion into the same touched memory."""
     import pinocchio as pin
 
     from steelyard import Model, read_robot
@@ -255,7 +255,7 @@ def write_long_log(path: Path, samples: int) -> None:
 
 
 def stream_once(path: str) -> None:
-    """Child process: a long log to base parameters; prints samples a second and peak memory above the imports."""
+    """Child process: a long log to base parameters; prints samples per second and peak memory above the imports."""
     from steelyard import (
         ChannelMap,
         Model,

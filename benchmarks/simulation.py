@@ -1,7 +1,7 @@
-"""Closed loop of the TX-40 at 5 kHz, one Runge–Kutta step a sample, against a Python loop over Pinocchio's `aba`.
+"""Closed loop of the TX-40 at 5 kHz, one Runge–Kutta step per sample, and a Python loop over Pinocchio's `aba`.
 
-The peer simulates friction, P–PI cascade and zero-order hold too, with NumPy around four calls of `aba` a sample; it
-knows no coupled rotors, so both leave the wrist's coupling out in that comparison. The real-time factor is that of the
+The peer simulates friction, P–PI cascade and zero-order hold too, with NumPy around four calls of `aba` per sample.
+It has no coupled rotors, so both leave out the wrist's coupling in that comparison. The real-time factor is that of the
 whole arm.
 """
 

@@ -1,9 +1,10 @@
 """Accuracy on real robots, one table: error on rows left out with plain terms, the default set, and selected terms.
 
 `make accuracy` runs it on the recordings in ../shared/data. Every setting is a default: examples/accuracy/*.toml give a
-robot, a channel map and logs. What a fold is scored on tells it nothing: parameters, delays, what the gears carry
-and selected terms come from the other folds; only cut-offs and the kind of derivatives come from all of the training
-data. Filtered: rows behind the parallel filter. Raw: every sample, effort as measured. Both on moving rows.
+robot, a channel map and logs. All columns use the estimator of the project: the default, `auto`, except for the KR300,
+whose project states `map`. The scored fold is not used in its own fit: parameters, delays, the load of the
+gears and selected terms come from the other folds; only cut-offs and the kind of derivatives come from all of the
+training data. Filtered: rows after the parallel filter. Raw: every sample, effort as measured. Both on moving rows.
 
 --only NAME runs one robot; --json prints the figures.
 """
@@ -201,7 +202,7 @@ def main() -> None:
     asked = parser.parse_args()
     people = Console(stderr=True, width=150)
     if not DATA.is_dir():
-        people.print(f"The recordings are not here ({DATA.name} beside the project): nothing to measure.")
+        people.print(f"The recordings are not here ({DATA.name} next to the project): nothing to measure.")
         return
     start = time.perf_counter()
     table = Table(

@@ -1,4 +1,4 @@
-"""A bag of any size, read whole in bounded memory: seconds, messages a second and the peak of the process.
+"""A bag of any size, read whole in bounded memory: seconds, messages per second and peak memory of the process.
 
     python evidence/big_bag.py --gigabytes 1 --kind mcap
 
@@ -52,7 +52,7 @@ class Measured(NamedTuple):
 
 
 def big_bag(size_bytes: int, kind: str = "mcap") -> Measured:
-    """Write a bag of about `size_bytes`, read all its columns in a process of its own, and say what that took."""
+    """Write a bag of about `size_bytes`, read all its columns in a separate process, and report time and memory."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.bag" if kind == "bag" else "run")
         _write(path, size_bytes, kind)

@@ -1,9 +1,9 @@
-"""A log larger than memory should allow is read in bounded memory: seconds, peak memory and rows of one whole pass.
+"""Read a log larger than the memory limit in bounded memory: seconds, peak memory and rows of one whole pass.
 
     python evidence/big_files.py [--megabytes 1000] [--only csv] [--only parquet]
 
-Every log is noise in the shape of a 6-axis arm (time, position, velocity, effort), written to a temporary folder, read
-once through `Recording.chunks` in a process of its own, and deleted.
+Every log holds random numbers with the columns of a 6-axis arm (time, position, velocity, effort). It is written to a
+temporary folder, read once through `Recording.chunks` in a separate process, and deleted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _measured(name: str, write: Callable[[Path], None]) -> Pass:
     folder = Path(tempfile.mkdtemp())
     try:
         write(folder / name)
-        # in a process of its own: the peak is that of reading alone
+        # in a separate process: the peak is that of reading alone
         command = [sys.executable, __file__, "--read", str(folder / name)]
         peak = 0
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:

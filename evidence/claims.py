@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 class Claim(NamedTuple):
     """One line of a table of claims.
 
-    `figures` are the numbers of `measured` in the order in which they are shown, shares as fractions. `timed`: speed,
-    memory or wall time, which another run on the same tree would not repeat.
+    `figures` are the numbers of `measured` in the order in which they are shown, percentages as fractions. `timed`:
+    speed, memory or wall time, which differ from run to run.
     """
 
     claim: str

@@ -1,7 +1,7 @@
-"""What `consistent` promises, measured: random robots with a known truth, P0's reference and experiment, real logs.
+"""Tests of the claims about `consistent`: random robots with a known truth, P0's reference and experiment, real logs.
 
 Run it as `python evidence/consistent.py` for the tables of docs/gallery/p0.md in Markdown; `evidence/run.py --only
-consistent` puts the claims beside their bars. The part on recorded data needs it beside the repository.
+consistent` compares the claims with their bars. One part needs recorded data next to the repository.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from testbed.tx40_table2 import distance
 
 DATA = ROOT.parent / "shared" / "data"
 SEEDS = 20
-# How far digits of the solver may carry a set beyond the bar.
+# Excess over the bar that the limited accuracy of the solver may cause.
 ROUNDING = 1e-6
-# On the recorded data: how much more error than wls a certified set may have, and what is left of it on unseen motion.
+# Recorded data: largest error of a certified set above that of wls, and largest error on unseen motion.
 DEARER, UNSEEN = 0.03, 0.05
 # P0's experiment: how much more error on unseen motion than (30) and (32).
 WORSE = 0.02
@@ -155,7 +155,7 @@ def recorded() -> Iterator[Claim]:
         for name in ("tx40", "ur10e", "panda", "kr300"):
             problem = opened(folder, name)
             yield beside_wls(f"{name}, examples/{folder}", problem, Consistent())
-    # torque sensors behind the gears feel no rotor: Ia is what the model lacks there, and its sign proves nothing
+    # torque sensors behind the gears do not measure rotor inertia: Ia represents unmodelled effects and may be negative
     signs = Constraints(nonnegative=("Fv", "Fc"))
     free = Consistent(constraints=signs)
     yield beside_wls("panda, examples/real, Ia of any sign", opened("real", "panda"), free)
@@ -202,7 +202,7 @@ def _holds(result: Identification) -> bool:
 
 def _told(result: Identification) -> str:
     """What the result itself says about its price."""
-    warned = any(finding.code == "consistency-is-dear" for finding in result.findings)
+    warned = any(finding.code == "constraints-costly" for finding in result.findings)
     return ("" if _holds(result) else ", not certified") + (", and it says so" if warned else "")
 
 
@@ -216,7 +216,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
 
 def print_tables(count: int = SEEDS) -> None:
     print("\n## The reference repaired\n")
-    table(("", "χ_ref", "nearest that can exist"), [(name, f"{old:.4g}", f"{new:.4g}") for name, old, new in changes()])
+    table(("", "χ_ref", "nearest physical set"), [(name, f"{old:.4g}", f"{new:.4g}") for name, old, new in changes()])
     _, base, columns = p0()
     for name, theta in (("χ_ref", columns.ref), ("χ^0e", columns.essential)):
         told = nearest_feasible(base, base.map @ theta, prior=columns.ref)
@@ -234,7 +234,7 @@ def print_tables(count: int = SEEDS) -> None:
         lines.append((seed, *links, *errors, moved, f"{distance(x.consistent.theta[seen], columns.ref[seen]):.3f}"))
     table(
         ("seed", "links after (30)", "after (32)", "`consistent`", "unseen motion: (30)", "(32)", "`consistent`",
-         "from wls [σ]", "from χ_ref"),
+         "distance from wls [σ]", "distance from χ_ref"),
         lines,
     )  # fmt: skip
 

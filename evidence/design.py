@@ -1,4 +1,4 @@
-"""Evidence on designed motions, for `evidence/run.py`: what they promise, what comes true, and what to run next."""
+"""Evidence on designed motions, for `evidence/run.py`: predicted and identified σ, and the next motion to run."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def come_true(quick: bool) -> Iterator[Claim]:
 
 
 def carried_over() -> Iterator[Claim]:
-    """Eleven free runs of the UR10e: σ of each, as forecast from what another one tells of the noise."""
+    """Eleven free runs of the UR10e: σ of each, forecast with the noise of another run."""
     project = read_project(PROJECTS / "ur10e-free.toml")
     model = project.model()
     problem = project.problem(model, project.samples(model.robot, "identify"))
@@ -164,12 +164,12 @@ def carried_over() -> Iterator[Claim]:
 
 
 class Case(NamedTuple):
-    """A project whose run is there already; the parameters that matter; the next motion's seconds and periods in them.
+    """A project with a recorded run, the parameters of interest, and duration [s] and periods of the next motion.
 
-    The next motion stays in the box of positions that recorded runs have been through, `others` included, which are
-    looked at for that alone: what lies beyond it nobody knows. Robot files give no accelerations: `acceleration` states
-    them [rad/s²], with speeds and efforts of the robot file. The KR300's gives no limits at all: None takes speeds,
-    accelerations and efforts of the recorded runs too.
+    The next motion stays in the box of positions of the recorded runs, because the space beyond is not known to be
+    free. `others` are runs used for this box only. Robot files give no accelerations: `acceleration` states them
+    [rad/s²], with speeds and efforts of the robot file. The file of the KR300 gives no limits: with None, speeds,
+    accelerations and efforts come from the recorded runs too.
     """
 
     project: str

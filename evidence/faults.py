@@ -1,6 +1,6 @@
-"""Faults injected into real logs, and what `steelyard check` makes of each: the confusion matrix.
+"""Faults injected into real logs, and the finding of `steelyard check` for each: the confusion matrix.
 
-The table of faults, logs and joints, with what a log cannot tell, is faults.toml. --only NAME runs one fault,
+faults.toml lists faults, logs and joints, and the faults that a log cannot show. --only NAME runs one fault,
 --log NAME one log.
 """
 
@@ -38,8 +38,8 @@ TABLE = Path(__file__).with_suffix(".toml")
 DATA = ROOT.parent / "shared" / "data"
 # Findings that accuse the data; a clean log raises none of them.
 FAULTS = (
-    "angle-unit", "time-unit", "flipped-sign", "swapped-joints", "motor-side", "wrong-ratio", "delay",
-    "saturated-effort", "stale-channel", "constant-channel", "little-motion", "wrong-robot",
+    "wrong-angle-unit", "wrong-time-unit", "wrong-sign", "swapped-columns", "wrong-gear-side", "wrong-ratio",
+    "effort-delay", "saturated-effort", "stale-channel", "constant-channel", "little-motion", "wrong-robot",
 )  # fmt: skip
 Columns = dict[str, np.ndarray]
 
@@ -136,8 +136,8 @@ def inject(case: Case, project: Project, columns: Columns, table: Mapping[str, A
         case "turned-axis":
             for names in (*motion, effort):
                 scale(names, joints[0], -1.0)
-        case "swapped-joints" | "swapped-efforts" | "swapped-positions":
-            groups = {"swapped-joints": [*motion, effort], "swapped-efforts": [effort], "swapped-positions": motion}
+        case "swapped-columns" | "swapped-efforts" | "swapped-positions":
+            groups = {"swapped-columns": [*motion, effort], "swapped-efforts": [effort], "swapped-positions": motion}
             for names in groups[case.fault]:
                 a, b = (names[j] for j in joints)
                 columns[a], columns[b] = columns[b], columns[a]
@@ -166,9 +166,9 @@ def inject(case: Case, project: Project, columns: Columns, table: Mapping[str, A
             columns[q[joints[0]]] = np.full(len(t), columns[q[joints[0]]][0])
             if v:
                 columns[v[joints[0]]] = np.zeros(len(t))
-        case "stale-effort" | "stale-position" | "stale-rows":
+        case "stale-effort" | "stale-position" | "repeated-rows":
             everything = [name for name in columns if name != time_column]
-            names = {"stale-effort": [effort[joints[0]]], "stale-position": [q[joints[0]]], "stale-rows": everything}
+            names = {"stale-effort": [effort[joints[0]]], "stale-position": [q[joints[0]]], "repeated-rows": everything}
             for start in t[0] + (t[-1] - t[0]) * np.array([0.3, 0.45, 0.6, 0.75]):
                 rows = np.flatnonzero((t >= start) & (t < start + 0.5))
                 for name in names[case.fault]:
@@ -226,9 +226,9 @@ def outcome(case: Case, table: Mapping[str, Any]) -> Outcome:
         started = time.process_time()
         found = check(Project(spec, project.path))
     faults = [finding for finding in found.findings if finding.code in FAULTS]
-    told = " ".join(finding.message for finding in found.findings if finding.code == "cannot-tell")
+    said = " ".join(finding.message for finding in found.findings if finding.code == "not-detectable")
     names = [found.robot] if case.robot else list(found.relative_error or {})
-    says_so = "cannot be told" in told if not case.joints else all(names[j] in told for j in case.joints if names)
+    says_so = "cannot be determined" in said if not case.joints else all(names[j] in said for j in case.joints if names)
     spent = time.process_time() - started
     if not faults:
         return Outcome("none", "", None, (), says_so, spent, "")
@@ -285,7 +285,7 @@ def main() -> None:
     chosen = parser.parse_args()
     console = Console(width=180)
     if not DATA.is_dir():
-        console.print("skipped: no recorded data beside the repository")
+        console.print("skipped: no recorded data next to the repository")
         return
     work = [
         (case, table) for case in cases(table) if chosen.only in (None, case.fault) and chosen.log in (None, case.log)
@@ -316,7 +316,7 @@ def main() -> None:
         console.print(
             f"{named} of {len(tellable)} tellable faults named right, {named / len(tellable):.1%} (bar: 90 %)"
         )
-    console.print(f"{clean} clean logs accused (bar: 0); {cost.mean():.1f} s a check, {cost.max():.1f} s at most")
+    console.print(f"{clean} clean logs accused (bar: 0); {cost.mean():.1f} s per check, {cost.max():.1f} s at most")
     sys.exit(1 if clean or (tellable and named < 0.9 * len(tellable)) else 0)
 
 

@@ -36,7 +36,7 @@ def opened(name: str) -> tuple[Project, Any]:
 
 
 def delayed(project: Project, joint: int, samples: float) -> tuple[Samples, ...]:
-    """The project's runs with the effort of one joint logged late by so many of the log's usual steps."""
+    """The project's runs with the effort of one joint logged late by this many of the log's usual steps."""
     robot, channels = project.robot(), project.spec.channels.channel_map()
     out = []
     for run in project.spec.run[: LOGS.get(Path(project.path).stem)]:

@@ -1,10 +1,10 @@
-"""Drive gains from a weighed payload: what the three estimators make of it, on simulated and on recorded currents.
+"""Drive gains from a weighed payload: comparison of three estimators on simulated and on recorded currents.
 
-kr270   Monte Carlo on the simulated KR270 (P2): bias, errors, three kinds of error bar and whether they hold
-ur10e   a real robot, currents only: free runs and one with 2.805 kg, against the gains its own log gives away
+kr270   Monte Carlo on the simulated KR270 (P2): bias, errors, and the coverage of three kinds of error bar
+ur10e   a real robot, currents only: free runs and one with 2.805 kg, compared with the gains computed from its own log
 
-Without a name both run, about ten minutes of two cores. --quick takes 40 experiments instead of 400 (for a look, not
-for a claim).
+Without a name both run, in about ten minutes on two cores. --quick runs 40 experiments instead of 400 (for a quick
+check, not for a claim).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def shown(noise: Noise, experiments: int, judged: Sequence[Judged], spring: int)
     """Gain by gain, and the balancer's Kr and K0, which stand side by side."""
     n = len(kr270.GAINS)
     table = Table(
-        "estimator", "", *(f"g{j}" for j in range(1, n + 1)), "Kr", "K0", "95 % held: gains, base", "within 3 σ",
+        "estimator", "", *(f"g{j}" for j in range(1, n + 1)), "Kr", "K0", "95 % coverage: gains, base", "within 3 σ",
         title=f"KR270, {experiments} experiments, {noise} current noise: % of the truth",
     )  # fmt: skip
     shows = [*range(n), spring, spring + 1]
@@ -173,13 +173,13 @@ def shown(noise: Noise, experiments: int, judged: Sequence[Judged], spring: int)
 def claims(noise: Noise, experiments: int, judged: Sequence[Judged]) -> Iterator[Claim]:
     n = len(kr270.GAINS)
     of = f"kr270, {noise}, {experiments} experiments"
-    # with coloured noise σ_j of a motor's own fit is not what mixed TLS takes it for: told, not claimed
+    # with coloured noise the assumption of mixed TLS on σ_j does not hold: printed, but no claim
     for estimator, x in zip(ESTIMATORS[: 1 if noise.colour else 2], judged, strict=False):
         name, worst = estimator.name, int(np.abs(x.bias[:n]).argmax())
         chance = x.rms[worst] / np.sqrt(experiments)
         claim, told = f"{of}: worst bias of a gain, {name}", (x.bias[worst], chance, worst + 1)
         yield Claim.of(claim, "< 1 %", abs(x.bias[worst]) < 0.01, "{:+.2%} ± {:.2%} (joint {})", *told)
-        # what chance leaves of a mean over so many experiments, and the largest of 69 of them
+        # largest of 69 means over the experiments that chance alone explains
         chance, worst = 4.0 / np.sqrt(experiments), float(np.max(np.abs(x.bias[n:]) / x.rms[n:]))
         claim = f"{of}: worst bias of a base parameter, in its own rms errors, {name}"
         yield Claim.of(claim, f"< {chance:.2f} (chance)", worst < chance, "{:.2f}", worst)

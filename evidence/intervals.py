@@ -29,7 +29,7 @@ RATE_HZ, DURATION_S = 500.0, 20.0
 
 @dataclass(frozen=True)
 class Coverage:
-    """Share of experiments whose interval holds the truth, per base parameter, by CR3 and by the classical formula."""
+    """Fraction of intervals that contain the truth, per base parameter, by CR3 and by the classical formula."""
 
     names: tuple[str, ...]
     robust: Array

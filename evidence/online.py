@@ -1,10 +1,10 @@
-"""A UR10e that picks something up while it is being identified: how soon it is told, how well the body is weighed, how
-often nothing is taken for something, and what a stream costs. `--quick` does fewer runs.
+"""A UR10e that picks up a body during online identification: detection time, error of the mass, false alarms, and the
+cost of a stream. `--quick` does fewer runs.
 
 Simulated logs: random motion at 100 Hz, torques of the robot identified from its real unloaded runs, and a disturbance
-of each joint with the spectrum and the relative size of the real residual (what model and noise together leave of a run
-of 30 s or more that is fitted alone). Where the recordings are absent: the nominal robot and noise of 3 % that falls
-off with frequency. Real logs: an unloaded and a loaded run of the same motion, one after the other.
+of each joint with the spectrum and the relative size of the real residual (from separate fits of runs of 30 s or
+more). If the recordings are missing: the nominal robot and 3 % noise that decreases with frequency. Real
+logs: an unloaded and a loaded run of the same motion, one after the other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEARN_S = 30.0
 # A minute of rows is remembered.
 ESTIMATOR = RLS("exponential", 60.0 * RATE_HZ / 2)
 LONG_S = 28.0
-# A body of 2 kg, centred a hand's breadth in front of the flange.
+# A body of 2 kg in front of the flange.
 BODY = inertial_vector(2.0, np.array([0.02, 0.03, 0.09]), 2.0 * 0.04**2 * np.diag([1.0, 1.0, 1.0]))
 POSITION_NOISE = 2e-5
 
@@ -164,9 +164,11 @@ def online(model: Model | None = None, **options: object) -> Online:
 
 @dataclass(frozen=True)
 class Told:
-    """What a stream told of a pick-up at a known time [s]: how long after the change in the log the row was that raised
-    the alarm, how long after it was logged it was known (filters included), where it was put, and the mass over time
-    since [s, kg, kg]."""
+    """Report of a stream on a pick-up at a known time [s].
+
+    Time from the change to the row that raised the alarm, time until it was known (filters included), error of the
+    estimated time of the change, and the mass over time since the change [s, kg, kg].
+    """
 
     row_delay: float
     known_delay: float
@@ -190,12 +192,12 @@ def followed(seed: int, pickup_s: float, seconds: float) -> Told | None:
     if change is None:
         return None
     return Told(
-        change.told - pickup_s, known - pickup_s, change.t - pickup_s, change.kind, tuple(m[:3] for m in masses)
+        change.reported - pickup_s, known - pickup_s, change.t - pickup_s, change.kind, tuple(m[:3] for m in masses)
     )
 
 
 def mass_within(told: Told, seconds: float) -> tuple[float, float]:
-    """Mass and σ as known so long after the pick-up."""
+    """Mass and σ known at this time after the pick-up [s]."""
     known = [m for m in told.masses if m[0] <= seconds]
     return known[-1][1:] if known else (np.nan, np.nan)
 
@@ -225,15 +227,15 @@ def one_after_another(parts: list[Columns], pause_s: float = 1.0) -> tuple[list[
     return out, starts
 
 
-Course = list[tuple[float, Identification]]
+History = list[tuple[float, Identification]]
 
 
-def follow(parts: list[Columns], rows: int = 20) -> tuple[Online, list[tuple[float, Change]], Course]:
-    """A stream fed with recorded columns, what it told of a change, and its identifications before it."""
+def follow(parts: list[Columns], rows: int = 20) -> tuple[Online, list[tuple[float, Change]], History]:
+    """A stream of recorded columns, its reports of a change, and its identifications before it."""
     real = project("ur10e")
     stream = online(real.model(), channels=real.spec.channels.channel_map(), resample=True)
     told: list[tuple[float, Change]] = []
-    course: Course = []
+    course: History = []
     last: Identification | None = None
     for part in parts:
         for first in range(0, len(part["t_s"]), rows):
@@ -337,8 +339,9 @@ def real() -> Iterator[tuple[str, str]]:
         return
     yield "real UR10e, unloaded then 2.805 kg: put at", f"{change.t - starts[1]:.2f} s after the loaded log starts"
     yield (
-        "  told",
-        f"{change.told - starts[1]:.2f} s after it starts ({change.alarm.test}); first rows at {stream.delay_s:.2f} s",
+        "  reported",
+        f"{change.reported - starts[1]:.2f} s after it starts ({change.alarm.test}); first rows at "
+        f"{stream.delay_s:.2f} s",
     )
     for seconds in (5.0, 10.0, 20.0, 60.0):
         known = [c for t, c in told if t - starts[1] <= seconds and c.pickup is not None]

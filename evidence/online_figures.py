@@ -1,4 +1,4 @@
-"""Pictures of docs/online.md from the real UR10e: parameters while they are learnt, and the mass after a pick-up."""
+"""Figures of docs/online.md from the real UR10e: convergence of the parameters, and the mass after a pick-up."""
 
 from __future__ import annotations
 

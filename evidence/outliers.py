@@ -1,6 +1,6 @@
-"""Accidents in simulated logs: which are found, and what they do to `wls` and `huber`.
+"""Disturbances in simulated logs: which are found, and their effect on `wls` and `huber`.
 
-A TX-40 moves at random for 20 s at 1 kHz with coloured torque noise of 5 %. Sizes of accidents are in units of the
+A TX-40 moves at random for 20 s at 1 kHz with 5 % coloured torque noise. Sizes of disturbances are in units of the
 joint's rms torque, spikes in units of the raw noise. Real logs come from examples/real, as they are and with
 a collision added.
 """
@@ -58,7 +58,7 @@ class Log:
 
 @cache
 def clean(seed: int, stribeck: float = 0.0, rate_hz: float = 1000.0, colour: float = COLOUR) -> Log:
-    """A log without accidents; `stribeck` adds that share of Coulomb friction at low speed, which no term explains."""
+    """A log without disturbances; `stribeck` adds this share of Coulomb friction at low speed, not in any term."""
     model, rng = tx40(), np.random.default_rng(seed)
     truth = model.layout.nominal
     assert truth is not None
@@ -128,13 +128,13 @@ def alarms(problem: Problem) -> list[tuple[str, int, float, float]]:
 def told_apart(
     raised: list[tuple[str, int, float, float]], run: str, joint: int, start: float, stop: float, slack: float
 ) -> tuple[bool, int]:
-    """Was the accident found, and how many alarms have nothing to do with it; filters smear it by `slack` [s]."""
+    """Whether the disturbance was found, and the number of other alarms; filters smear it by `slack` [s]."""
     true = [r == run and j == joint and a < stop + slack and b > start - slack for r, j, a, b in raised]
     return any(true), len(true) - sum(true)
 
 
 def detection() -> Table:
-    table = Table("accident", "size", "found", "false alarms", title="Outlying blocks, ten logs a line")
+    table = Table("accident", "size", "found", "false alarms", title="Outlying blocks, ten logs per row")
     for label, stribeck in (("", 0.0), (", friction unexplained", 0.5)):
         raised = sum(len(alarms(clean(seed, stribeck).problem())) for seed in SEEDS)
         table.add_row("none" + label, "-", "-", str(raised))
@@ -154,7 +154,7 @@ def detection() -> Table:
         len(alarms(replace(clean(seed), effort=spiked(clean(seed), np.random.default_rng([seed, 2]))).problem()))
         for seed in SEEDS
     ]
-    table.add_row("spikes of one sample, 1 a second", "20 σ", f"{sum(n > 0 for n in raised)} of {len(SEEDS)}", "-")
+    table.add_row("spikes of one sample, 1 per second", "20 σ", f"{sum(n > 0 for n in raised)} of {len(SEEDS)}", "-")
     return table
 
 
@@ -230,7 +230,7 @@ def collided(seed: int, count: int, size: float) -> Log:
 
 
 def harm() -> Table:
-    table = Table("log", "estimator", "error / σ", "95 % holds", "σ", title="Base parameters, ten logs a line")
+    table = Table("log", "estimator", "error / σ", "95 % coverage", "σ", title="Base parameters, ten logs per row")
     references = [clean(seed) for seed in SEEDS]
     deviations = [identify(log.problem(), WLS()).std for log in references]
     scenes: dict[str, list[Log]] = {"clean": references}
@@ -244,7 +244,7 @@ def harm() -> Table:
 
 
 def spikes() -> Table:
-    table = Table("rate", "noise", "log", "wls error / σ", title="Spikes of 20 σ, one a second on every joint")
+    table = Table("rate", "noise", "log", "wls error / σ", title="Spikes of 20 σ, one per second on every joint")
     for rate, colour in ((200.0, 0.0), (1000.0, 0.0), (1000.0, COLOUR)):
         references = [clean(seed, 0.0, rate, colour) for seed in SEEDS]
         deviations = [identify(log.problem(), WLS()).std for log in references]

@@ -1,7 +1,7 @@
 """The tables of docs/gallery/p0.md, docs/standard.md, docs/estimators/essential.md and map.md, computed.
 
-P0 (TX-40) as printed beside what comes out here; stops of `essential`, `map` on the KR300, and how far error bars hold.
-Run it as `python evidence/p0_tables.py`; it prints Markdown. Parts on recorded data need it beside the repository.
+P0 (TX-40) as printed and as computed; stopping rules of `essential`, `map` on the KR300, and coverage of error bars.
+Run it as `python evidence/p0_tables.py`; it prints Markdown. Some parts need recorded data next to the repository.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def simulated() -> None:
 def recorded() -> None:
     section("The same robot, recorded: 0 to 6 s of a point-to-point motion")
     if not (DATA / "staubli_tx40").is_dir():
-        print("No recorded data beside the repository.")
+        print("No recorded data next to the repository.")
         return
     project = read_project(ROOT / "examples" / "real" / "tx40.toml")
     model = project.model()
@@ -233,7 +233,7 @@ def _millimetres(layout: Layout, column: int) -> float:
 def stops() -> None:
     section("Stops of `essential`: recorded TX-40, 0 to 6 s")
     if not (DATA / "staubli_tx40").is_dir():
-        print("No recorded data beside the repository.")
+        print("No recorded data next to the repository.")
         return
     project = read_project(ROOT / "examples" / "real" / "tx40.toml")
     model = project.model()
@@ -269,10 +269,10 @@ def coverage(experiments: int = 60) -> None:
             held.setdefault(f"{estimator.name}: {'all 60' if kept.all() else 'the essential ones'}", []).append(
                 inside[kept].mean()
             )
-        # a truth that the prior's own widths allow
+        # true values drawn with the widths of the prior
         truth = REF + width * np.random.default_rng(1000 + seed).standard_normal(len(REF))
         result = identify(experiment(MODEL, truth, seed), MAP(weight=1.0))
-        told = [f.message for f in result.findings if f.code == "prior-decides"]
+        told = [f.message for f in result.findings if f.code == "prior-dominates"]
         leaning = np.isin(BASE.names, told[0].split(": ")[1].split(", ") if told else [])
         inside = _inside(result, BASE.map @ truth)
         held.setdefault("map: parameters the prior decides", []).append(inside[leaning].mean())
@@ -288,7 +288,7 @@ def _inside(result: Identification, truth: Array) -> NDArray[np.bool_]:
 def kr300() -> None:
     section("KR300, fitted on run A, scored on run B")
     if not (DATA / "kuka_kr300").is_dir():
-        print("No recorded data beside the repository.")
+        print("No recorded data next to the repository.")
         return
     project = read_project(ROOT / "examples" / "real" / "kr300.toml")
     robot = project.model().robot
@@ -309,8 +309,8 @@ def kr300() -> None:
             result = identify(problem, estimator, information, held_out)
             assert result.unseen is not None
             cells += [f"{result.relative_error.total:.1%}", f"{result.unseen.total:.1%}"]
-        told = next(f.message for f in result.findings if f.code == "prior-decides")
-        lines.append((name, *cells, told.split("blind to ")[1].split(" ")[0]))
+        told = next(f.message for f in result.findings if f.code == "prior-dominates")
+        lines.append((name, *cells, told.split(" ")[0]))
     table(("nominal model", "wls: A", "wls: B", "map: A", "map: B", "decided by the prior"), lines)
 
 

@@ -1,7 +1,7 @@
 """The tables and figures of docs/gallery/p1.md, computed: P1's recursive estimation of a planar arm with a known truth.
 
-Run it as `python evidence/p1_tables.py [PART …]`; it prints Markdown, and `figures` writes docs/images/p1-*.svg. The
-part on a recorded log needs it beside the repository.
+Run it as `python evidence/p1_tables.py [PART …]`; it prints Markdown, and `figures` writes docs/images/p1-*.svg. One
+part needs recorded data next to the repository.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def rules() -> None:
         rows = driven(motions, Published()).rows
         exact.append(np.linalg.norm(closed_form(rows[:100]) - P) / np.linalg.norm(P))
     lines.append(("least squares (17)–(19)", _size(exact[0]), "", _size(exact[1]), "", "", ""))
-    head = ("", "one motion, 100", "400", "varied, 100", "400", "under 2 % at 100", "never further")
+    head = ("", "one motion, 100", "400", "varied, 100", "400", "under 2 % at 100", "distance never grows")
     table(head, lines)
     five = []
     for seed in range(DRAWS):
@@ -119,7 +119,9 @@ def failures() -> None:
             made = driven(varied_motions(16, seed), rule, np.array([2.0, 0.5, 3.0, 0.1]))
             error = made.error(P)
             after = _size(error[100]) if len(made) >= 100 else ""
-            lines.append((name, seed, f"{made.rows[0].least:.2f}", len(made), after, "lost" if made.diverged else ""))
+            lines.append(
+                (name, seed, f"{made.rows[0].least:.2f}", len(made), after, "diverged" if made.diverged else "")
+            )
     table(("start with indefinite D", "draw", "σ_D at the start", "iterations", "error at 100", ""), lines)
     lines = []
     floors: dict[str, UpdateRule] = {
@@ -145,7 +147,7 @@ def failures() -> None:
             lost, claims = sum(one.diverged for one in made), sum(one.enough for one in made)
             lines.append((name, kind, f"{highest:.2f}", f"{np.median(last):.2f}", f"{max(last):.2f}", lost, claims))
     print("0.2 rad/s² of noise on the measured accelerations, 400 iterations, five draws of it:\n")
-    table(("", "motions", "highest error", "last, median", "last, worst", "lost", "claims to be done"), lines)
+    table(("", "motions", "highest error", "last, median", "last, worst", "diverged", "reports convergence"), lines)
 
 
 def robots() -> None:
@@ -159,20 +161,20 @@ def robots() -> None:
     turned = program_coordinates(plant, motions)
     truth = base_parameters(model).map @ theta
     lines = []
-    for name, t in (("base parameters", np.eye(len(truth))), ("programs orthonormal", turned)):
+    for name, t in (("base parameters", np.eye(len(truth))), ("orthonormal", turned)):
         began = time.perf_counter()
         made = adaptive_experiment(plant, motions, 0.5 * t @ truth, stop=StoppingRule(1e-12, 1e-12), coordinates=t)
         apart = np.linalg.solve(t, (made.theta - t @ truth).T)
         error = np.linalg.norm(turned @ apart, axis=0) / np.linalg.norm(turned @ truth)
         spent = (time.perf_counter() - began) / len(made)
         cells = [_size(error[k]) if k < len(error) else "" for k in (100, 1000, len(made))]
-        lines.append((name, len(made), *cells, "lost" if made.diverged else "", f"{1e3 * spent:.2f} ms"))
+        lines.append((name, len(made), *cells, "diverged" if made.diverged else "", f"{1e3 * spent:.2f} ms"))
     head = ("coordinates", "iterations", "100", "1000", "last", "", "an iteration, simulation included")
     table(head, lines)
 
 
 def recorded() -> None:
-    section("`recursive` on the recorded TX-40 beside `wls`")
+    section("`recursive` and `wls` on the recorded TX-40")
     project = read_project(ROOT / "examples" / "real" / "tx40.toml")
     if not (project.path.parent / project.spec.run[0].log).is_file():
         print("skipped: no shared data")
@@ -200,7 +202,9 @@ def recorded() -> None:
         lines.append(
             (shown, told.split(" passes")[0].split()[-1], f"{apart.max():.3f}", error, given, f"{spent:.2f} s")
         )
-    table(("options", "passes", "from wls, worst [σ]", "relative error", "error bars", "time"), lines)
+    table(
+        ("options", "passes", "distance from wls, worst parameter [σ]", "relative error", "error bars", "time"), lines
+    )
     print(f"wls: {wls.relative_error.total:.3%}")
 
 

@@ -1,9 +1,9 @@
 """The tables of docs/gallery/p3.md, computed: P3 on the simulated Orthoglide, by Monte Carlo.
 
 gains     drive gains from a weighed payload: bias, spread and error bars of three estimators
-payload   a second payload found with the maker's and with identified gains
+payload   a second payload, with the manufacturer's and with identified gains
 control   Table 4: control laws with models identified from currents
-legs      how often legs that are alike are told apart, and legs that are not
+legs      how often identical legs are found to differ, and legs that do differ
 
 Run it as `python evidence/p3_tables.py [PART …]`; it prints Markdown. `evidence/run.py --only p3` puts its claims into
 one table.
@@ -98,7 +98,7 @@ def gains(quick: bool) -> Iterator[Claim]:
         quantiles = (1.96, float(student.ppf(0.975, clusters - 1)))
         for (name, x), quantile in zip(bars.items(), quantiles, strict=True):
             held = np.mean(np.abs(value - 1.0) <= quantile * x, axis=0)
-            shown.append(["", f"95 % intervals that hold, {name}", *percent(held)])
+            shown.append(["", f"95 % coverage, {name}", *percent(held)])
         yield from _gain_claims(estimator, experiments, bias, spread, means)
     table(
         (f"{experiments} experiments, {rows} rows", "% of the truth", "g1 = 2170", "g2 = 2100", "g3 = 2070"),
@@ -197,27 +197,27 @@ def legs(quick: bool) -> Iterator[Claim]:
     for symbol in ("Fv", "Fc"):
         heavier[model.layout.index(f"{robot.axis_names[1]}.{symbol}")] *= 1.3
     shown = []
-    for name, theta, count in (("alike", alike, experiments), ("30 % more friction of drive 2", heavier, 40)):
-        told = {"any": 0, "joint11.Fv": 0, "joint11.Fc": 0}
-        # other motions in every tenth experiment: one motion may flatter
+    for name, theta, count in (("identical", alike, experiments), ("30 % more friction of drive 2", heavier, 40)):
+        differing = {"any": 0, "joint11.Fv": 0, "joint11.Fc": 0}
+        # new motions every ten experiments: one motion alone may be too favourable
         for k in range(count):
             runs = driven(model, theta, (UNLOADED,), np.random.default_rng([3, k // 10]))
             samples = logged(runs, robot, 0.02, np.random.default_rng([4, k]))
             found = WLS().estimate(None, base, observe(Problem(model, samples, rest=0.0, factor=GAINS.tolist())))
             compared = compare_legs(base, robot, found.value, found.covariance, found.clusters)
             differ = {one.names[0] for one in compared if one.differ}
-            for parameter in told:
-                told[parameter] += parameter in differ or (parameter == "any" and bool(differ))
-        shown.append([name, str(count), *(str(x) for x in told.values())])
+            for parameter in differing:
+                differing[parameter] += parameter in differ or (parameter == "any" and bool(differ))
+        shown.append([name, str(count), *(str(x) for x in differing.values())])
         if theta is alike:
-            share = told["any"] / count
+            share = differing["any"] / count
             claim = f"orthoglide, legs alike, {count} experiments: told apart"
             yield Claim.of(claim, "<= 2 %", share <= 0.02, "{:.1%}", share)
         else:
-            least = min(told["joint11.Fv"], told["joint11.Fc"]) / count
+            least = min(differing["joint11.Fv"], differing["joint11.Fc"]) / count
             claim = f"orthoglide, one drive with 30 % more friction, {count} experiments: Fv and Fc told apart"
             yield Claim.of(claim, ">= 99 %", least >= 0.99, "{:.1%}", least)
-    table(("legs", "experiments", "told apart in any parameter", "in Fv of the drives", "in Fc"), shown)
+    table(("legs", "experiments", "in any parameter", "in Fv of the drives", "in Fc"), shown)
 
 
 def _link(robot: Robot, joint: str) -> str:

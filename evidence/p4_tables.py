@@ -1,7 +1,7 @@
 """The tables of docs/gallery/p4.md, computed: P4 with a known truth, and on the recorded TX-40 and KR300.
 
-Run it as `python evidence/p4_tables.py [PART …]`; it prints Markdown. Parts on recorded data need
-it beside the repository.
+Run it as `python evidence/p4_tables.py [PART …]`; it prints Markdown. Some parts need
+recorded data next to the repository.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def sensitivities() -> None:
     apart = np.abs(value - short.value[at])
     size = [np.linalg.norm(measured - driven(x)) for x in (short.value[at], value)]
     table(
-        ("", "iterations", "simulations", "‖y − y_s‖ [σ]", "apart, worst", "in σ, worst"),
+        ("", "iterations", "simulations", "‖y − y_s‖ [σ]", "largest difference", "largest difference [σ]"),
         [
             ("(17)", iterations(short), iterations(short), f"{size[0]:.3f}", "", ""),
             (
@@ -234,7 +234,7 @@ def _real(file: str) -> tuple[Project, Problem]:
 
 
 def tx40() -> None:
-    section("Recorded TX-40, reference = filtered measurement, cascade 10/30 Hz, beside P4 Table I")
+    section("Recorded TX-40, reference = filtered measurement, cascade 10/30 Hz, and P4 Table I")
     paper = json.loads((DATA / "staubli_tx40" / "reference_results.json").read_text("utf-8"))["paper_AIM2017_table_I"]
     problem = _real("tx40-iv.toml")[1]
     results = [identify(problem, one) for one in (Essential(ratio=RATIO), IV(ratio=RATIO), DIDIM(ratio=RATIO))]

@@ -1,7 +1,8 @@
-"""The heavy evidence, one table: what is claimed, the bar, what was measured. `make evidence` runs it all.
+"""The long-running evidence in one table: claim, bar, measured value. `make evidence` runs it all.
 
---only NAME runs one part; --quick shortens the Monte Carlo (for a look, not for a claim). --json prints the claims with
-their figures in full precision on stdout and everything else on stderr; same_numbers.py compares two such files.
+--only NAME runs one part; --quick shortens the Monte Carlo (for a quick check, not for a claim). --json prints the
+claims with their figures in full precision on stdout and everything else on stderr; same_numbers.py compares two such
+files.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def real_robots(quick: bool) -> Iterator[Claim]:
             yield Claim.of(f"{name}, real log", f"<= {bar:.1%}", True, "skipped: no shared data")
             continue
         model = project.model()
-        result = identify(project.problem(model, project.samples(model.robot, "identify")))
+        result = identify(project.problem(model, project.samples(model.robot, "identify")), WLS())
         error = result.relative_error.total
         rows = sum(result.relative_error.rows.values())
         claim = f"{name}, real log, wls, {len(result.base)} base, {rows} rows"

@@ -1,15 +1,15 @@
-"""Are two JSON files of results the same, number by number? For a refactoring that must not change what is computed.
+"""Compare two JSON files of results number by number, for a refactoring that must not change the results.
 
     python evidence/run.py --json > before.json            # likewise accuracy.py --json, or a result.json
     …                                                      # change the code
     python evidence/run.py --json > after.json
     python evidence/same_numbers.py before.json after.json
 
-Numbers a and b are the same if |a − b| ≤ tolerance · max(|a|, |b|, floor); every other value has to be equal. Keys that
-are gone are a failure, and so are lists that have grown; keys that are new are reported. --ignore KEY leaves out a key
-wherever it stands, besides those of IGNORED. Claims are found by their names, wherever they stand in their list; those
-that are timed have to be there, but may measure something else. The text of a claim may round its figures as it likes.
-Two folders are compared file by file: every *.json in them. Exit code 1 if anything differs.
+Numbers a and b are the same if |a − b| ≤ tolerance · max(|a|, |b|, floor); every other value must be equal. Missing
+keys and longer lists are failures; new keys are reported. --ignore KEY skips a key at every level, in addition to those
+of IGNORED. Claims are matched by name, in any order; timed claims must be present, but their values may differ. The
+text of a claim may round its figures in any way. Of two folders, every *.json file is compared. Exit code 1 if anything
+differs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-# Where a file was made and with what: absolute paths of logs, the way from a result to its project, package versions.
+# Values that depend on the machine: absolute paths of logs, the path from a result to its project, package versions.
 IGNORED = ("source", "project_folder", "versions")
-# Lines of a kind that are shown; all are counted.
+# Maximum number of lines shown per kind; all are counted.
 SHOWN = 20
 INDEX = re.compile(r"\[\d+\]")
 NUMBER = re.compile(r"[+-]?\b\d+(\.\d+)?(e[+-]?\d+)?|[+-]?\b(nan|inf)\b")
 
 
 class Seen(NamedTuple):
-    """Two numbers that were compared, other values that differ, or a place that one side lacks."""
+    """Two numbers that were compared, other values that differ, or a path that one side lacks."""
 
     kind: Literal["number", "value", "missing", "added"]
     path: str
@@ -98,13 +98,13 @@ def members(value: dict | list, rule: Rule) -> dict[str, Any]:
 
 
 def comparable(value: dict[str, Any]) -> dict[str, Any]:
-    """A claim without what a second run on the same tree would not repeat, and without what its figures tell better."""
+    """A claim without values that differ from run to run, and without numbers that its figures hold exactly."""
     if not _is_claim(value):
         return value
     if value["timed"]:
         return {key: x for key, x in value.items() if key not in ("figures", "measured")}
     if value["figures"]:
-        # the words beside the numbers still count: which parameter is the worst, "not certified"
+        # the text around the numbers is compared too: which parameter is the worst, "not certified"
         return value | {"measured": NUMBER.sub("#", value["measured"])}
     return value
 

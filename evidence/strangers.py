@@ -1,4 +1,4 @@
-"""Simulated robots that no setting was tuned for, drawn from a seed and logged as real ones are.
+"""Simulated robots that were not used to tune any setting, drawn from a seed, with realistic logs.
 
 Rigid torques come from Pinocchio, never from Steelyard. Robots are arms of the MJCF zoo next to the repository (without
 meshes), built-in robots and random serial arms. A case draws
@@ -230,7 +230,7 @@ class Stranger:
         state = State(*self.motion(4).at(t))
         size = np.sqrt(np.mean(self.oracle.torque(state) ** 2, axis=1)) + 1e-9
         top = np.max(np.abs(state.v), axis=1) + 1e-6
-        floor = 0.05 * np.max(size)  # a joint that carries nothing still rubs
+        floor = 0.05 * np.max(size)  # a joint without load still has friction
         level = self.case.friction * np.maximum(size, floor) * rng.uniform(0.5, 2.0, len(size))
         return level, top, 0.02 * size * rng.normal(size=len(size))
 
@@ -335,7 +335,7 @@ class Stranger:
 
 
 def urdf_text(robot: Robot) -> str:
-    """The robot as URDF; links whose inertia nobody tells have none."""
+    """The robot as URDF; links without a stated inertia have none."""
     lines = ['<robot name="stranger"><link name="base"/>']
     for link, joint in zip(robot.links, robot.joints, strict=True):
         inside = ""

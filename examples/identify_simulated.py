@@ -1,4 +1,4 @@
-"""Identify a simulated Stäubli TX-40 with the Python API: no files, no project, the truth is known.
+"""Identify a simulated Stäubli TX-40 with the Python API, without files or project; the true parameters are known.
 
 Run it with `python examples/identify_simulated.py`.
 """
@@ -12,7 +12,7 @@ RATE_HZ = 500.0
 
 
 def simulated(model: sy.Model, theta: np.ndarray, rng: np.random.Generator, name: str) -> sy.Samples:
-    """Twenty seconds of a random motion within the joint limits, with 3 % of torque noise."""
+    """Twenty seconds of a random motion within the joint limits, with 3 % torque noise."""
     motion = random_fourier(model.robot, harmonics=5, frequency_hz=0.1, duration=20.0, rng=rng)
     q, v, a = motion.at(np.arange(0.0, motion.duration, 1 / RATE_HZ))
     tau = model.torque(q, v, a, theta)

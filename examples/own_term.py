@@ -1,4 +1,4 @@
-"""A term of your own: friction that grows with the root of the speed, beside Coulomb and viscous friction.
+"""A custom term: friction proportional to the square root of the speed, in addition to Coulomb and viscous friction.
 
 Run it with `python examples/own_term.py`.
 """
@@ -30,7 +30,7 @@ def main() -> None:
     rng = np.random.default_rng(4)
     robot = sy.read_robot("planar2r")
     model = sy.Model(robot, [sy.Viscous(), sy.Coulomb(), RootFriction()])
-    theta = model.layout.nominal.copy()  # columns the robot file is silent about are zero
+    theta = model.layout.nominal.copy()  # columns without a value in the robot file are zero
     theta[model.layout.index("joint1.Fr")] = 4.0
 
     q, v, a = random_fourier(robot, 5, 0.1, 20.0, rng).at(np.arange(0.0, 20.0, 0.01))

@@ -1,6 +1,6 @@
 """Simulate logs of a KUKA KR270 with a spring balancer: positions and currents, with and without 175 kg at the flange.
 
-`python examples/kr270/simulate.py` writes them to `runs/` beside this file; the truth behind them is in `truth.toml`.
+`python examples/kr270/simulate.py` writes them to `runs/` next to this file; the true parameters are in `truth.toml`.
 """
 
 import tomllib
@@ -21,10 +21,10 @@ HERE = Path(__file__).resolve().parent
 TRUTH = tomllib.loads((HERE / "truth.toml").read_text("utf-8"))
 RATE_HZ = 500.0
 POINTS = 20
-# Each current gets this share of its rms as white noise; positions are rounded as an encoder does [rad].
+# White noise as a fraction of each current's rms; encoder resolution [rad].
 NOISE, ENCODER_STEP = 0.05, 1e-5
 LOAD = "175kg"
-# One motion to identify, another to validate; each is driven without and with the load.
+# One motion to identify, another to validate; each without and with the load.
 MOTIONS = {"identify": 11, "validate": 12}
 
 

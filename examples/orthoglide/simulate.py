@@ -1,6 +1,6 @@
 """Simulate logs of an Orthoglide: positions and currents of its drives, without and with 1.983 kg on the platform.
 
-`python examples/orthoglide/simulate.py` writes them to `runs/` beside this file. The true robot is the built-in one,
+`python examples/orthoglide/simulate.py` writes them to `runs/` next to this file. The true robot is the built-in one,
 the true gains are those of the paper's Table 3.
 """
 
@@ -15,9 +15,9 @@ from steelyard.project.demos.orthoglide import GAINS, LOAD, NOISE, WEIGHED, exci
 HERE = Path(__file__).resolve().parent
 RATE_HZ = 500.0
 POINTS = 60
-# Positions are rounded as a linear scale does [m].
+# Resolution of the linear scales [m].
 SCALE_STEP = 1e-6
-# One motion to identify, another to validate; each is driven without and with the load.
+# One motion to identify, another to validate; each without and with the load.
 MOTIONS = {"identify": 11, "validate": 12}
 
 

@@ -1,4 +1,4 @@
-"""The few errors Steelyard raises: each names the thing, lists the choices and says the next step."""
+"""The errors that Steelyard raises. Each message names the thing, lists the choices and says the next step."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = [
 
 
 class SteelyardError(Exception):
-    """Base of every error a user can cause and mend."""
+    """Base of every error that a user can cause and fix."""
 
 
 class RobotError(SteelyardError):
-    """A robot description that cannot be read or makes no sense."""
+    """A robot description that cannot be read or contradicts itself."""
 
 
 class ModelError(SteelyardError):
@@ -47,7 +47,7 @@ class SimulationError(SteelyardError):
 
 
 class OutputError(SteelyardError):
-    """A place where the result may not or cannot be written."""
+    """A result that cannot be written: the place, the format or an option is wrong."""
 
 
 class MissingExtraError(SteelyardError):

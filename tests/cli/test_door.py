@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import steelyard as sy
-import steelyard.cli as steelyard_cli
-from steelyard.cli import COMMANDS, load_command, option_values
+from steelyard.cli import COMMANDS, option_values
 from steelyard.design.criteria import CRITERIA
 from steelyard.estimators import ESTIMATORS
+from steelyard.export import TARGETS
 from steelyard.export.motions import FORMATS
+from steelyard.formats.robots import builtin_robots
 from steelyard.identification.weighing import FREE
 from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import TERMS
@@ -26,8 +27,8 @@ from steelyard.online.online import WATCH
 from steelyard.project.excite import FAMILIES
 from steelyard.project.watch import FOLLOWED_FILES
 from steelyard.regression.forgetting import RULES
+from steelyard.report.printers import PRINTERS
 from steelyard.validation.twin import RUNS
-from testbed.command import Run
 
 HEAVY = ("numba", "scipy", "polars", "plotly", "clarabel", "jinja2")
 NAMESPACES = sorted(sy._NAMESPACES)
@@ -83,6 +84,15 @@ def test_the_measure_sees_what_is_loaded() -> None:
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_loads_nothing_heavy(command: str) -> None:
     assert loaded(COMMAND, *command.split(), "--help") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begun", ["steelyard ", "steelyard export --to ", "steelyard params "])
+def test_completion_loads_nothing_heavy(begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_WORDS", begun)
+    monkeypatch.setenv("COMP_CWORD", str(len(begun.split())))
+    monkeypatch.setenv("_STEELYARD_COMPLETE", "complete_bash")
+    assert loaded(f"sys.argv[0] = 'steelyard'\n{COMMAND}", among=("numpy", *HEAVY)) == set()
 
 
 @pytest.mark.slow
@@ -182,41 +192,18 @@ def test_unknown_names_suggest_close_ones() -> None:
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_listed_sentence_is_that_of_the_command(name: str) -> None:
-    command = load_command(name)
-    assert command.name == name
-    assert command.help is not None
-    assert command.help.splitlines()[0] == COMMANDS[name].sentence
-
-
-def test_help_lists_the_commands_in_order(steelyard: Run) -> None:
-    told = steelyard("--help")
-    lines = told.out.splitlines()
-    starts = [next(k for k, line in enumerate(lines) if line.startswith(f"│ {name} ")) for name in COMMANDS]
-    assert told.code == 0
-    assert starts == sorted(starts)
-
-
 def test_help_shows_the_values_that_commands_take() -> None:
     assert tuple(ESTIMATORS) == option_values.ESTIMATORS
     assert tuple(TERMS) == option_values.TERMS
     assert tuple(CRITERIA) == option_values.CRITERIA
     assert tuple(FORMATS) == option_values.MOTION_FILES
+    assert tuple(TARGETS) == option_values.EXPORT_TARGETS
+    assert option_values.robots("") == list(builtin_robots())
     assert tuple(FREE) == option_values.FREE
     assert FAMILIES == option_values.FAMILIES
     assert RULES == option_values.FORGETTING
     assert FOLLOWED_FILES == option_values.FOLLOWED_FILES
     assert UNLOADED == option_values.UNLOADED
     assert RUNS == option_values.TWIN_RUNS
+    assert tuple(PRINTERS) == tuple(f".{name}" for name in option_values.TABLES)
     assert (WATCH.learn_s, WATCH.false_alarms_per_hour) == (option_values.LEARN_S, option_values.FALSE_ALARMS_PER_HOUR)
-
-
-def test_ctrl_c_while_a_command_loads(steelyard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(name: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(steelyard_cli, "import_module", interrupted)
-    told = steelyard("robots")
-    assert told.code == 2
-    assert told.err.strip() == "error: Stopped; nothing was written."

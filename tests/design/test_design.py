@@ -161,7 +161,7 @@ def test_unknown_motions_are_refused() -> None:
     class Strange:
         duration, dof = 1.0, 1
 
-    with pytest.raises(DataError, match=r"No proof of bounds is known.*Strange.*Fourier, BSpline"):
+    with pytest.raises(DataError, match=r"Bounds cannot be proven.*Strange.*Fourier, BSpline"):
         proven_bounds(Strange())  # type: ignore[arg-type]
 
 
@@ -373,7 +373,7 @@ def test_a_slide_and_no_torque_limit() -> None:
     design = design_excitation(model, MotionLimits.of(model.robot, 8.0), 4.0, starts=2)
     assert design.holds
     assert "torque" not in {row.quantity for row in design.limits}
-    assert "state the noise" in design.history[2]
+    assert "give the noise" in design.history[2]
 
 
 @pytest.mark.slow
@@ -409,7 +409,7 @@ def test_what_is_known_already_changes_what_comes_next() -> None:
     told = forecast(rows_of(model, planned(model, alone.trajectory, RATE_HZ)), NOISE, given)
     assert np.all(told.std < alone.forecast.std)
     assert after.value < 0.5 * np.linalg.slogdet(told.covariance)[1] / len(told.base) - 0.03
-    assert after.history[-1] == "with what is known from logs slow, σ of their rows as stated"
+    assert after.history[-1] == "with prior knowledge from logs slow, σ of their rows as given"
     # its forecast is that of both logs together
     both = forecast(rows_of(model, log, planned(model, after.trajectory, RATE_HZ)), NOISE)
     np.testing.assert_allclose(after.forecast.std, both.std, rtol=1e-9)
@@ -424,8 +424,8 @@ def test_noise_of_an_earlier_log() -> None:
     np.testing.assert_allclose(found.noise / found.inflation, NOISE, rtol=0.15)
     design = small(given=given, noise=None)
     np.testing.assert_array_equal(design.forecast.noise, found.noise)
-    assert design.history[2] == "σ of the rows as in the earlier logs"
-    assert design.history[-1] == f"with what is known from {found.source}"
+    assert design.history[2] == "σ of the rows from the earlier logs"
+    assert design.history[-1] == f"with prior knowledge from {found.source}"
     # a result of the same logs leads to as good a motion; its σ of the rows are those of the joint fit
     again = small(given=identify(rows_of(model, simulated(model, small().trajectory, 2)), WLS()), noise=None)
     assert again.forecast.geometric_mean == pytest.approx(design.forecast.geometric_mean, rel=0.05)
@@ -522,7 +522,9 @@ def test_too_short_a_time_is_named_with_the_limit_it_meets() -> None:
 
 def test_torque_limits_that_cannot_hold_the_robot_are_named() -> None:
     """Coulomb friction alone takes 4, 2 and 4/3 N·m: 1 N·m at joint 2 is too little, and by how much is told."""
-    with pytest.raises(DataError, match=r"Torque limit of joint2: 1 N·m.* takes [\d.]+ N·m to creep .* N·m too much"):
+    with pytest.raises(
+        DataError, match=r"Torque limit of joint2: 1 N·m.* needs [\d.]+ N·m for slow motion .* N·m too much"
+    ):
         small(limits=limits_with(torque=np.array([100.0, 1.0, 100.0])))
     with pytest.raises(DataError, match="Torque limit of joint1: -1"):
         small(limits=limits_with(torque=np.array([-1.0, 1.0, 100.0])))
@@ -536,7 +538,7 @@ def test_other_mistakes_are_named() -> None:
     with pytest.raises(EstimationError, match=r"link1\.M cannot be identified by any motion: it has no effect"):
         small(criterion=DOptimal(["link1.M"]))
     with pytest.raises(
-        EstimationError, match=r"link3\.M cannot be identified by any motion: it is seen only as part of"
+        EstimationError, match=r"link3\.M cannot be identified by any motion: it is identifiable only as part of"
     ):
         small(criterion=DOptimal(["link3.M"]))
     with pytest.raises(EstimationError, match=r"Unknown base parameter 'joint1\.Fw'\. Did you mean 'joint1\.Fv'"):

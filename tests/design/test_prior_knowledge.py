@@ -127,7 +127,7 @@ def test_nothing_is_known_of_what_a_result_has_no_bars_for() -> None:
     assert less.source.endswith(f"it has no σ of 1 of the {len(base)} base parameters")
     with pytest.raises(EstimationError, match=r"by wls has no error bars: identify its logs by 'wls'"):
         known(replace(result, covariance_classical=np.full_like(hole, np.nan)), base)
-    with pytest.raises(EstimationError, match="singular to rounding"):
+    with pytest.raises(EstimationError, match="numerically singular"):
         known(replace(result, covariance_classical=np.ones_like(hole)), base)
 
 
@@ -145,22 +145,22 @@ def test_a_payload_to_come_is_unknown() -> None:
 def test_other_models_are_refused() -> None:
     information, result = earlier()
     other = base_parameters(model_of(arm(2)))
-    with pytest.raises(EstimationError, match="about another model"):
+    with pytest.raises(EstimationError, match="of another model"):
         known(information, other)
-    with pytest.raises(EstimationError, match=r"base parameter link\d\.\w+ is none of this model"):
+    with pytest.raises(EstimationError, match=r"base parameter link\d\.\w+ is not a parameter of this model"):
         known(result, other)
-    with pytest.raises(EstimationError, match="about another model"):
+    with pytest.raises(EstimationError, match="of another model"):
         known(known(result, result.base), other)
     moved = replace(model().robot.joints[2], pose=replace(model().robot.joints[2].pose, position=np.array([0.9, 0, 0])))
     longer = Model(replace(model().robot, joints=(*model().robot.joints[:2], moved)), model().terms)
-    with pytest.raises(EstimationError, match="stands for another sum"):
+    with pytest.raises(EstimationError, match="another linear combination"):
         known(result, base_parameters(longer))
 
 
 def test_silent_joints_need_a_stated_noise() -> None:
     one = known(earlier()[1], base_parameters(model()))
     limits = MotionLimits.of(model().robot, 10.0)
-    with pytest.raises(EstimationError, match=r"no rows of joint2, .* state the noise of all joints"):
+    with pytest.raises(EstimationError, match=r"no rows of joint2, .* give the noise of all joints"):
         design_excitation(model(), limits, 5.0, given=replace(one, noise=np.array([1.0, np.nan, 1.0])))
 
 

@@ -118,9 +118,9 @@ def test_rows_of_zeros_change_nothing() -> None:
         (lambda: StoppingRule(eps1=0.0), "eps1"),
         (lambda: StoppingRule(excitation=-1.0), "excitation"),
         (lambda: AdaptiveControl(alpha=0.0), "alpha"),
-        (lambda: AdaptiveControl(every=0), "every"),
+        (lambda: AdaptiveControl(every=0), "Option `every` of AdaptiveControl must"),
         (lambda: Recursive(passes=0), "passes"),
-        (lambda: Recursive(sigmas=-1.0), "sigmas"),
+        (lambda: Recursive(sigmas=-1.0), "Option `sigmas` of estimator 'recursive' must"),
         (lambda: Recursive(normalise="all"), "Unknown normalisation"),
         (lambda: Recursive(start="wls"), "Unknown start"),
         (lambda: Published().step(np.ones(1), Seen(np.ones((1, 1)), np.ones(1))), "adaptive_experiment"),
@@ -170,7 +170,7 @@ def test_the_printed_sign_is_twice_the_torque_and_not_zero_at_the_truth() -> Non
 def test_closed_form_needs_rows_that_show_everything() -> None:
     made = driven(varied_motions(2, 0), Normalised())
     assert np.abs(closed_form(made.rows) - P).max() < 1e-9
-    with pytest.raises(EstimationError, match="1 samples show 2 of 4 parameters"):
+    with pytest.raises(EstimationError, match="1 samples determine 2 of 4 parameters"):
         closed_form(made.rows[:1])
 
 

@@ -94,8 +94,8 @@ def kept_by(case: Case, estimator: Essential) -> set[str]:
 
 def order_told(result: Identification, base: BaseParameters) -> list[int]:
     """The cancellations in the order the finding lists them."""
-    (finding,) = [f for f in result.findings if f.code == "essential"]
-    listed = finding.message.split("relative σ each had: ")[1].split(", ")
+    (finding,) = [f for f in result.findings if f.code == "essential-parameters"]
+    listed = finding.message.split("with their relative σ: ")[1].split(", ")
     return [base.names.index(entry.split(" ")[0]) for entry in listed]
 
 
@@ -219,7 +219,7 @@ def test_cross_validation_takes_the_prefix_with_the_least_error(case: Case) -> N
 
 def test_cross_validation_needs_blocks_of_time(case: Case) -> None:
     problem, information, _ = case
-    with pytest.raises(EstimationError, match="Too few blocks of time for a stop by cross-validation"):
+    with pytest.raises(EstimationError, match="Too few blocks of time to stop by cross-validation"):
         identify(problem, Essential(stop="cross-validation"), information.total())
 
 
@@ -262,8 +262,8 @@ def test_rise_of_the_residual_is_told(case: Case) -> None:
     _, residuals = naive(w, y, 30.0)
     full = np.sqrt(np.linalg.lstsq(w.reshape(-1, len(base)), y.reshape(-1), rcond=None)[1][0])
     result = identify(problem, Essential(), information)
-    (finding,) = [f for f in result.findings if f.code == "essential"]
-    assert f"rise of the weighted residual by {residuals[-1] / full - 1:.2%}" in finding.message
+    (finding,) = [f for f in result.findings if f.code == "essential-parameters"]
+    assert f"increases the weighted residual by {residuals[-1] / full - 1:.2%}" in finding.message
     assert (
         f"{len(base) - len(residuals)} essential parameters; {len(residuals)} cancelled (stop: ratio)"
         in finding.message
@@ -276,7 +276,7 @@ def test_nothing_cancelled_is_told(case: Case) -> None:
     result = identify(case[0], Essential(ratio=1e9), case[1])
     assert result.cancelled == ()
     assert "no base parameter was cancelled (stop: ratio)" in [
-        f.message for f in result.findings if f.code == "essential"
+        f.message for f in result.findings if f.code == "essential-parameters"
     ]
     np.testing.assert_allclose(result.value, identify(case[0], WLS(), case[1]).value, rtol=1e-10)
 

@@ -199,14 +199,14 @@ def test_a_start_that_cannot_be_simulated_says_why(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("kind", SIMULATING)
 def test_without_an_experiment_it_is_asked_for(kind: type[IV] | type[DIDIM]) -> None:
     problem = replace(exact_problem(small(), SHORT), experiment=None)
-    with pytest.raises(EstimationError, match="give an experiment"):
+    with pytest.raises(EstimationError, match="add an experiment"):
         identify(problem, kind())
 
 
 @pytest.mark.parametrize("kind", SIMULATING)
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"tolerance": 0.0}, "tolerance must lie"), ({"most": 0}, "most must be"), ({"tolerance": 2.0}, "0.025")],
+    [({"tolerance": 0.0}, "tolerance must be"), ({"most": 0}, "most must be"), ({"tolerance": 2.0}, "0.025")],
 )
 def test_wrong_options_are_refused(kind: type[IV] | type[DIDIM], options: dict[str, float], said: str) -> None:
     with pytest.raises(EstimationError, match=said):
@@ -227,7 +227,7 @@ def test_a_joint_that_moves_once_has_no_error_bar() -> None:
     once = replace(both, blocks={k: t for k, t in both.blocks.items() if k.joint != 2 or k[:3] in first})
     every = np.ones(len(base), bool)
     found = with_error_bars(once, base, np.ones(3), every, every)
-    told = the_finding(found.findings, "hangs-on-one-block")
+    told = the_finding(found.findings, "single-block")
     assert "joint3.Fv" in told.message
     assert "simulated" not in told.message
     std = dict(zip(base.names, np.sqrt(np.diagonal(found.covariance)), strict=True))
@@ -249,7 +249,7 @@ def test_runs_left_out_are_scored_by_the_others_driven_again() -> None:
     judged = cross_validate_problem(both, IV(), "runs")
     assert len(judged.folds) == 2
     assert judged.pooled.total < 0.2
-    with pytest.raises(EstimationError, match="drives whole runs again"):
+    with pytest.raises(EstimationError, match="simulates whole runs"):
         cross_validate_problem(both, IV(), 5)
 
 
@@ -259,8 +259,8 @@ def test_a_wrong_simulator_is_doubted() -> None:
     assert problem.experiment is not None
     wrong = replace(problem, experiment=replace(problem.experiment, loop=Loop(encoder_ratio=0.8)))
     told = {finding.code for finding in identify(wrong, DIDIM()).findings}
-    assert "simulator-doubted" in told
-    assert "simulator-doubted" not in {finding.code for finding in identify(problem, DIDIM()).findings}
+    assert "simulation-mismatch" in told
+    assert "simulation-mismatch" not in {finding.code for finding in identify(problem, DIDIM()).findings}
 
 
 @pytest.mark.parametrize("options", [{"ratio": "x"}, {"ratio": -1.0}, {"most": True}, {"tolerance": 0.0}])

@@ -248,7 +248,9 @@ def test_a_sensitivity_is_taken_backwards_where_forwards_cannot_be_simulated(mon
         raise SimulationError("nothing moves.")
 
     monkeypatch.setattr(module, "driven_again", hopeless)
-    with pytest.raises(EstimationError, match=r"joint2\.Fv = 1.5 cannot be changed by 0.01 .* nothing moves\."):
+    with pytest.raises(
+        EstimationError, match=r"joint2\.Fv = 1.5 cannot be simulated when changed by 0.01 .* nothing moves\."
+    ):
         outputs.sensitivities(truth, said, steps)
 
 
@@ -263,7 +265,7 @@ def test_too_few_iterations_are_a_warning() -> None:
 
 
 def test_positions_alone_do_not_weigh_a_robot_whose_controller_is_tuned_to_it() -> None:
-    with pytest.raises(EstimationError, match="how heavy this robot is"):
+    with pytest.raises(EstimationError, match="the scale of the inertias"):
         identify(exact_problem(small(), SHORT), OutputErrorMethod(on="position"))
 
 
@@ -277,13 +279,17 @@ def test_a_start_that_cannot_be_simulated_says_why(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_an_experiment_it_is_asked_for() -> None:
-    with pytest.raises(EstimationError, match="give an experiment"):
+    with pytest.raises(EstimationError, match="add an experiment"):
         identify(replace(exact_problem(small(), SHORT), experiment=None), OutputErrorMethod())
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"on": "velocity"}, "torque, position, both"), ({"step": 0.0}, "step is a part"), ({"most": 0}, "most must be")],
+    [
+        ({"on": "velocity"}, "torque, position, both"),
+        ({"step": 0.0}, "step is a fraction"),
+        ({"most": 0}, "most must be"),
+    ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(EstimationError, match=said):

@@ -108,7 +108,7 @@ def test_a_project_file_names_it_with_options(project: Path) -> None:
 def test_the_command_line_asks_what_one_that_simulates_needs(steelyard: Run, project: Path, tmp_path: Path) -> None:
     asked = steelyard("identify", project, "--estimator", "redriven", "--out", tmp_path / "out")
     assert asked.code == 2
-    assert "estimator 'redriven' drives the runs again" in " ".join(asked.err.split())
+    assert "estimator 'redriven' simulates the runs again" in " ".join(asked.err.split())
     text = project.read_text("utf-8").replace("[prepare]", "sign_width = 0.2\n[prepare]", 1)
     controller = '\n[controller]\nkind = "cascade"\nposition_hz = 3.0\nvelocity_hz = 10.0\n'
     project.write_text(text + controller + '[experiment]\nreference = "measured"\n', "utf-8")
@@ -141,7 +141,7 @@ def test_one_that_simulates_is_given_the_problem_and_whole_runs() -> None:
     judged = cross_validate_problem(problem, Redriven(), "runs")
     assert [fold.name for fold in judged.folds] == ["run 'run'", "run 'weight'"]
     assert judged.pooled.total < 1e-6
-    with pytest.raises(EstimationError, match="leave out runs"):
+    with pytest.raises(EstimationError, match="use runs as folds"):
         cross_validate_problem(problem, Redriven(), 5)
 
 
@@ -149,13 +149,13 @@ def test_one_that_simulates_is_given_the_problem_and_whole_runs() -> None:
 def test_one_that_simulates_is_refused_without_an_experiment(estimator: Estimator) -> None:
     problem = exact_problem(small())
     base, information = base_parameters(problem.model), observe(problem)
-    with pytest.raises(EstimationError, match=f"'{estimator.name}' drives the runs again .* give an experiment"):
+    with pytest.raises(EstimationError, match=f"'{estimator.name}' simulates the runs again.* add an experiment"):
         identify(replace(problem, experiment=None), estimator)
     with pytest.raises(EstimationError, match="use cross_validate_problem"):
         cross_validate(base, information, estimator, "runs")
     with pytest.raises(EstimationError, match="state the terms"):
         cross_validate_choice(problem, estimator, lambda fitted: fitted)
-    with pytest.raises(EstimationError, match="give an experiment"):
+    with pytest.raises(EstimationError, match="add an experiment"):
         IV().estimate(None, base, information)
 
 
@@ -215,11 +215,11 @@ def test_a_class_that_breaks_the_contract_is_refused() -> None:
         (Shrunk(), "must be a class"),
         (odd(name=""), "`name` must be a word"),
         (odd(name="my own"), "`name` must be a word"),
-        (Option, "`name` is the same for all of them: annotate it as a ClassVar"),
+        (Option, "`name` must be the same for all instances: annotate it as a ClassVar"),
         (Bare, "option 'weight' needs a default value"),
         (Old, r"estimate\(self, problem, base, information, progress=None\)"),
         (odd(estimate=None), r"estimate\(self, problem, base, information, progress=None\)"),
-        (odd(name="wls"), "'wls' is built in: give yours another name"),
+        (odd(name="wls"), "'wls' is built in: choose another name"),
     ]:
         with pytest.raises(EstimationError, match=told):
             register(kind)  # type: ignore[type-var]
@@ -230,7 +230,7 @@ def test_a_class_that_breaks_the_contract_is_refused() -> None:
 def test_registering_again_replaces_and_built_in_ones_stay() -> None:
     again = register(odd(name="mine"))
     assert ESTIMATORS["mine"] is again
-    with pytest.raises(EstimationError, match="'wls' is built in and stays"):
+    with pytest.raises(EstimationError, match="'wls' is built in and cannot be removed"):
         unregister("wls")
     with pytest.raises(EstimationError, match="Unknown estimator 'nobody'"):
         unregister("nobody")

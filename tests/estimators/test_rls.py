@@ -141,7 +141,7 @@ def test_forgetting_follows_a_change_that_the_batch_averages(rule: str) -> None:
 def test_what_is_remembered_is_told() -> None:
     problem = noisy()
     result = identify(problem, RLS("exponential", 200.0))
-    (told,) = (f for f in result.findings if f.code == "remembered")
+    (told,) = (f for f in result.findings if f.code == "forgetting")
     assert "memory of 200 rows" in told.message
     # λ = exp(−1/200): about 200 rows are left of any number
     assert max(result.relative_error.rows.values()) > 1000

@@ -25,7 +25,7 @@ from steelyard.export.code.parts import parts
 from steelyard.export.code.python import imported_parity, python_file
 from steelyard.export.code.test_vectors import exported_torque
 from steelyard.export.export import Export
-from steelyard.export.latex import HEADS, escaped, latex_table
+from steelyard.export.latex import latex_table, paper_table
 from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.parity import Parity, random_states
 from steelyard.export.robot_files.urdf_new import generated_urdf
@@ -66,6 +66,7 @@ from steelyard.model.terms import (
     on_joints,
 )
 from steelyard.regression.problem import Problem
+from steelyard.report.latex import escaped
 from testbed.command import Run
 from testbed.simulated import PENDULUM, arm, log_of, model_of, samples_of, silent, slider, truth_of
 from testbed.trees import random_tree
@@ -319,7 +320,7 @@ def test_python_runs_alone_with_numpy(tmp_path: Path) -> None:
     assert "relative difference from the test vectors" in done.stdout
     assert set(re.findall(r"^(?:import|from) (\w+)", content.decode(), re.MULTILINE)) == {"numpy"}
     module = imported(python_file(small()), tmp_path)
-    with pytest.raises(ValueError, match="one row a joint"):
+    with pytest.raises(ValueError, match="one row per joint"):
         module.gravity(np.zeros(3))
 
 
@@ -338,7 +339,7 @@ def test_names_of_any_kind_do_no_harm() -> None:
     assert set(c_files(chosen).files) == {"a_robot.h", "a_robot.c", "test_a_robot.c"}
     assert python_file(chosen).parity is not None
     assert set(c_files(chosen, "mine").files) == {"mine.h", "mine.c", "test_mine.c"}
-    with pytest.raises(ModelError, match="no name for code"):
+    with pytest.raises(ModelError, match="cannot be a name in code"):
         c_files(chosen, "my arm")
 
 
@@ -513,7 +514,7 @@ def test_latex_of_many_parameters_stands_in_two_columns() -> None:
     result = identify(Problem(model, [samples_of(model, 2000, noise=0.3)]))
     assert len(result.base) > 40
     _, rows = table(result, model.robot)
-    assert {len(row) for row in rows} == {2 * len(HEADS)}
+    assert {len(row) for row in rows} == {2 * len(paper_table(result).shown)}
     assert len(rows) == -(-len(result.base) // 2)
 
 
@@ -657,23 +658,23 @@ def test_export_of_a_table_robot_makes_a_new_file_and_edits_it_the_next_time(
     ("options", "said"),
     [
         (("--to", "dll"), "Valid: urdf, mjcf, c, python, latex"),
-        (("--to", "c", "--source", "x.urdf"), "--source means nothing to --to c"),
-        (("--to", "urdf", "--name", "x"), "--name means nothing"),
-        (("--to", "c", "--regroupings"), "--regroupings means nothing"),
-        (("--to", "urdf", "--allow-infeasible"), "--allow-infeasible means nothing"),
+        (("--to", "c", "--source", "x.urdf"), "target 'c' does not take the option 'source': leave it out."),
+        (("--to", "urdf", "--name", "x"), "does not take the option 'name'"),
+        (("--to", "c", "--regroupings"), "does not take the option 'regroupings'"),
+        (("--to", "urdf", "--allow-infeasible"), "does not take the option 'allow_infeasible'"),
         (("--to", "c", "--load", "box"), "load 'box'"),
-        (("--to", "c", "--name", "my arm"), "no name for code"),
+        (("--to", "c", "--name", "my arm"), "cannot be a name in code"),
         (("--to", "urdf", "--source", "pendulum.toml"), "pendulum.toml"),
-        (("--to", "python", "--out", "nowhere/there/x.py"), "no folder"),
+        (("--to", "python", "--out", "nowhere/there/x.py"), "does not exist"),
         (("--to", "python", "--out", "project-run/result.json"), "is part of the result"),
         (("--to", "urdf", "--out", "project-run"), "is part of the result"),
         (("--to", "c", "--out", "project-run"), "is part of the result"),
         (("--to", "c", "--out", "."), "is part of the result"),
-        (("--to", "latex", "--out", "log.csv"), "is what results are made from"),
-        (("--to", "latex", "--out", "project.toml"), "is what results are made from"),
-        (("--to", "python", "--name", "class"), "a word of Python"),
+        (("--to", "latex", "--out", "log.csv"), "is an input of the result"),
+        (("--to", "latex", "--out", "project.toml"), "is an input of the result"),
+        (("--to", "python", "--name", "class"), "a keyword or module in Python"),
         (("--to", "python", "--name", "numpy"), "e.g. robot_numpy"),
-        (("--to", "c", "--name", "math"), "header of C"),
+        (("--to", "c", "--name", "math"), "header in C"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(

@@ -311,7 +311,7 @@ def test_what_urdf_cannot_hold_is_told(tmp_path: Path) -> None:
     told = " ".join(export.left_out)
     assert "rotor inertia Ia of shoulder, elbow, rail" in told
     assert "offset of shoulder, rail:" in told
-    assert "payload gripper: no part of the robot" in told
+    assert "payload gripper is not part of the robot" in told
     assert "Fcp − Fcn" in told
     assert "width" in told
     p, n = (theta[model.layout.index(f"elbow.{symbol}")] for symbol in ("Fcp", "Fcn"))
@@ -375,7 +375,7 @@ def test_values_go_into_a_file_with_other_frames_names_and_base(tmp_path_factory
     [
         (ARM.replace("</robot>", '<xacro:include filename="x"/></robot>'), RobotError, "xacro robot.xacro"),
         (ARM.replace('<link name="fore"/>', '<link name="fore"/><link name="upper"/>'), RobotError, "'upper'"),
-        ("<mujoco><worldbody/></mujoco>", OutputError, "no URDF file: its root is <mujoco>"),
+        ("<mujoco><worldbody/></mujoco>", OutputError, "not URDF: its root is <mujoco>"),
         (ARM.replace("elbow", "knee"), OutputError, "shoulder, knee, rail"),
         (ARM.replace('0 0 0.5" rpy="0 0.5 0', '0.1 0 0.5" rpy="0 0.5 0'), OutputError, "geometry"),
     ],
@@ -396,7 +396,7 @@ def test_values_that_no_robot_has_are_refused(tmp_path: Path) -> None:
     theta = drawn(model)
     theta[model.layout.index("fore.M")] = -1.0
     for write_new in (edited_urdf, edited_mjcf):
-        with pytest.raises((ModelError, OutputError), match=r"fore|no MJCF"):
+        with pytest.raises((ModelError, OutputError), match=r"fore|not MJCF"):
             write_new(model, theta, path)
     with pytest.raises(ModelError, match=r"'fore'.*consistent"):
         generated_urdf(model, theta)
@@ -763,7 +763,7 @@ def test_what_mujoco_would_add_to_the_torques_is_set_to_zero_and_told(
     assert inverse_error(content(export).decode(), model, theta) < 1e-9
     assert any(NAMED[kind] in note for note in export.notes)
     # kept in the file, MuJoCo itself finds it
-    monkeypatch.setattr("steelyard.export.robot_files.mjcf.silenced", lambda *_, **__: ([], ()))
+    monkeypatch.setattr("steelyard.export.robot_files.mjcf.zeroed_effects", lambda *_, **__: ([], ()))
     monkeypatch.setattr("steelyard.export.robot_files.mjcf._Elements.spring_edits", lambda *_: [])
     with pytest.raises(OutputError, match="mj_inverse"):
         edited_mjcf(model, theta, path)
@@ -858,9 +858,9 @@ def test_files_that_mjcf_looks_for_beside_it_are_listed(tmp_path: Path) -> None:
     write(tmp_path, "shapes/arm.obj", corners + "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
     path = write(tmp_path, "arm.xml", text)
     model = Model(read_robot(path))
-    assert edited_mjcf(model, drawn(model), path).beside == (str(Path("shapes/arm.obj")),)
+    assert edited_mjcf(model, drawn(model), path).companions == (str(Path("shapes/arm.obj")),)
     path.write_text(text.replace('"shapes"', f'"{tmp_path / "shapes"}"'))
-    assert edited_mjcf(model, drawn(model), path).beside == ()
+    assert edited_mjcf(model, drawn(model), path).companions == ()
 
 
 def test_gravity_of_the_file_is_kept_and_told(tmp_path: Path) -> None:

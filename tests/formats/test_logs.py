@@ -395,12 +395,12 @@ def test_datasets_with_something_wrong(tmp_path: Path) -> None:
     assert "info.json" in recording.notes[0]
     frame = pl.read_parquet(path)
     frame.with_columns(episode_index=pl.Series([1, 1, 2, 1, 1])).write_parquet(path)
-    refused(path, "2 places", "Sort", episode=1)
+    refused(path, "2 separate places", "Sort", episode=1)
     frame.with_columns(episode_index=pl.Series([1, 1, None, 1, 1])).write_parquet(path)
     refused(path, "without an episode_index")
     frame = frame.with_columns(action=pl.Series([[1.0], [2.0], [3.0, 4.0], [5.0], [6.0]]))
     frame.write_parquet(path)
-    refused(path, "2 values in data row 3 where 1", "2 rows before it are intact")
+    refused(path, "2 values in data row 3 instead of 1", "2 rows before it are intact")
     salvaged = read_recording(path, salvage=True)
     assert salvaged.rows == 2
     assert whole(salvaged)["action[0]"].tolist() == [1.0, 2.0]
@@ -480,7 +480,7 @@ def test_libfranka_log(tmp_path: Path, version: str) -> None:
 def test_a_text_log_cut_in_a_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("t,q1,q2\n0,1,2\n1,2,3\n2,3")
-    refused(path, "Line 4", "2 cells where 3", "cut off", "The 2 rows before it are intact", "salvage = true")
+    refused(path, "Line 4", "2 cells instead of 3", "incomplete", "The 2 rows before it are intact", "salvage = true")
     recording = read_recording(path, salvage=True)
     assert recording.rows == 2
     assert "Line 4" in recording.notes[0]
@@ -577,9 +577,11 @@ def test_a_mat_file_cut_off(tmp_path: Path) -> None:
     savemat(path, {"t": T, "q": Q, "tau": 2 * Q}, do_compression=True, oned_as="column")
     path.write_bytes(path.read_bytes()[:-50])
     size = path.stat().st_size
-    refused(path, f"breaks off at byte {size}", "after 2 whole variables", "Intact: t, q (30 rows)", "salvage = true")
+    refused(
+        path, f"ends early at byte {size}", "after 2 complete variables", "Intact: t, q (30 rows)", "salvage = true"
+    )
     recording = read_recording(path, salvage=True)
-    assert "breaks off" in recording.notes[0]
+    assert "ends early" in recording.notes[0]
     assert recording.columns == ("t", *(f"q[{k}]" for k in range(6)))
     np.testing.assert_array_equal(whole(recording)["q[5]"], Q[:, 5])
 
@@ -597,8 +599,8 @@ def test_a_corrupt_variable_does_not_reach_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ((9, 200), "as many numbers"),
-        ((9, 7), "as many numbers"),
+        ((9, 200), "number of values"),
+        ((9, 7), "number of values"),
         ((8 * N, 2**31), "longer than the variable"),
     ],
 )

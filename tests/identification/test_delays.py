@@ -114,7 +114,9 @@ def test_a_joint_without_rows_has_no_delay() -> None:
     (piece,) = run.open()
     effort = piece.effort.copy()
     effort[2] = 1.0
-    dead = replace(run, dead=np.array([False, False, True]), open=lambda: iter([piece._replace(effort=effort)]))
+    dead = replace(
+        run, constant_effort=np.array([False, False, True]), open=lambda: iter([piece._replace(effort=effort)])
+    )
     found = estimate_delays(Problem(model(), [dead], **FILTERS))
     assert np.isnan(found.seconds[2])
     np.testing.assert_allclose(RATE * found.seconds[:2], 3.0, rtol=0, atol=0.2)
@@ -129,7 +131,7 @@ def test_without_a_filter_there_are_no_delays() -> None:
 def test_one_block_of_time_gives_no_error_bars() -> None:
     problem = problem_of([0.0] * 3, noise=1.0)
     information = observe(problem, shifts=effort_shifts(problem)).total()
-    with pytest.raises(EstimationError, match="too few blocks of time to say how sure the delays are; record longer"):
+    with pytest.raises(EstimationError, match="too few blocks of time for the σ of the delays; record longer"):
         estimate_delays(problem, information)
 
 
@@ -161,19 +163,48 @@ def test_copies_stand_for_efforts_read_later(late: tuple[float, ...]) -> None:
 def delays(
     seconds: Sequence[float], std: Sequence[float], common: tuple[float, float], agree: float, blocks: int = 10**6
 ) -> Delays:
-    return Delays(("a", "b"), np.array(seconds), np.array(std), *common, agree, blocks, furthest=0.1, believable=1e-2)
+    names = tuple("abcdef"[: len(seconds)])
+    return Delays(names, np.array(seconds), np.array(std), *common, agree, blocks, furthest=0.1, believable=1e-2)
 
 
 def test_what_is_corrected() -> None:
-    """One delay for all while they agree; only what is three standard deviations from zero and no longer than 10 ms."""
+    """One delay for all unless they differ; only what is three standard deviations from zero and at most 10 ms."""
     assert delays([2e-3, 2e-3], [1e-3, 1e-3], (2e-3, 5e-4), 0.9).correction == (2e-3, 2e-3)
     assert delays([2e-3, 2e-3], [1e-3, 1e-3], (2e-3, 7e-4), 0.9).correction == (0.0, 0.0)
     assert delays([11e-3, 11e-3], [1e-3, 1e-3], (11e-3, 7e-4), 0.9).correction == (0.0, 0.0)
     assert delays([9e-3, 2e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4).correction == (9e-3, 0.0)
     assert delays([-9e-3, 20e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4).correction == (-9e-3, 0.0)
     # σ from few blocks is itself uncertain: 3.5 of them are not enough with twelve, 4 are
-    assert delays([3.5e-3, 4e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4, blocks=12).correction == (0.0, 4e-3)
+    assert delays([3.5e-3, -4e-3], [1e-3, 1e-3], (0.0, 7e-4), 1e-4, blocks=12).correction == (0.0, -4e-3)
     assert delays([9e-3, float("nan")], [1e-3, float("nan")], (5e-3, 7e-4), 1e-4).correction == (9e-3, 0.0)
+
+
+def test_joints_that_are_close_share_one_delay() -> None:
+    """Differences below 3 ms are no delays of single joints, however small their error bars; one outlier is none."""
+    sure = [1e-5] * 3
+    assert delays([3e-3, 5e-3, 4e-3], sure, (4e-3, 1e-5), 1e-9).correction == (4e-3,) * 3
+    assert delays([3e-3, 5e-3, 47e-3], sure, (4e-3, 1e-5), 1e-9).correction == (4e-3,) * 3
+    assert delays([3e-3, float("nan"), 5e-3], sure, (4e-3, 1e-5), 1e-9).correction == (4e-3,) * 3
+    # two of three differ from the common one by more
+    assert delays([-4e-3, 4e-3, 0.0], sure, (0.0, 1e-5), 1e-9).correction == (-4e-3, 4e-3, 0.0)
+    # a common delay that is not significant, or too long, corrects nothing
+    assert delays([3e-3, 5e-3, 4e-3], sure, (4e-3, 2e-3), 1e-9).correction == (0.0,) * 3
+    assert delays([13e-3, 15e-3, 14e-3], sure, (14e-3, 1e-5), 1e-9).correction == (0.0,) * 3
+    assert delays([13e-3, 15e-3, 14e-3], sure, (14e-3, 1e-5), 1e-9).doubtful == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(("late", "shared"), [((1.4, 1.0, 1.1), True), ((2.4, 0.0, -1.2), False)])
+def test_simulated_joints_share_a_delay_unless_they_differ(late: tuple[float, ...], shared: bool) -> None:
+    """Delays of 7, 5 and 5.5 ms become one; of 12, 0 and −6 ms, each joint keeps its own."""
+    found = estimate_delays(problem_of(late, noise=0.05))
+    assert found.agree < 1e-6
+    if shared:
+        assert found.correction == (found.common,) * 3
+        assert RATE * found.common == pytest.approx(np.mean(late), abs=0.25)
+    else:
+        assert found.significant == (True, False, True)
+        assert found.correction == (found.seconds[0], 0.0, found.seconds[2])
+        assert RATE * np.array(found.correction) == pytest.approx(late, abs=0.1)
 
 
 @pytest.mark.parametrize(("rate", "believable"), [(200.0, 15e-3), (600.0, 5e-3), (5000.0, 5e-3)])
@@ -186,12 +217,17 @@ def test_a_logger_is_late_by_little(rate: float, believable: float) -> None:
 def test_the_finding_tells_delays_and_what_was_done() -> None:
     (told,) = delays([9e-3, 2e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4).findings()
     assert (told.code, told.severity) == ("delays", "info")
-    assert "a +9.00 ± 1.00, b +2.00 ± 1.00; all together +5.00 ± 0.70; corrected by [+9.00, +0.00]" in told.message
+    assert "a +9.00 ± 1.00, b +2.00 ± 1.00; common +5.00 ± 0.70; corrected by [+9.00, +0.00]" in told.message
     (nothing,) = delays([0.0, 0.0], [1e-3, 1e-3], (0.0, 7e-4), 0.9).findings()
-    assert nothing.message.endswith("nothing is corrected")
+    assert nothing.message.endswith("no correction")
     (doubt,) = delays([9e-3, 47e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4).findings()
     assert (doubt.severity, doubt.where) == ("warning", "b")
-    assert doubt.fix
+    assert doubt.fix.startswith("longer than 10 ms: check the terms")
+
+
+def test_a_delay_that_is_not_an_estimate_is_not_printed_as_one() -> None:
+    (said,) = delays([-0.1, float("nan")], [0.0, float("nan")], (2e-3, 5e-4), 1e-4).findings()
+    assert "a at the limit of the search (-100), b not estimated; common +2.00 ± 0.50" in said.message
 
 
 # --- Recorded data ----------------------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def test_check_and_select_work_on_torques(tmp_path: Path) -> None:
     assert [f.severity for f in blind.findings if f.code == "gains-unknown"] == ["error"]
     assert blind.relative_error is None
     file.write_text('estimator = "wls"\n' + PROJECT.replace("arm.toml", "ur10e") + runs, "utf-8")
-    with pytest.raises(ProjectError, match="needs an estimator that finds gains"):
+    with pytest.raises(ProjectError, match="needs an estimator that identifies gains"):
         read_project(file).estimator()
 
 
@@ -218,7 +218,7 @@ def test_motors_without_a_gain_are_not_scored() -> None:
         runs.append(Samples.from_arrays(f"r{k}", model.robot.joint_names, 200.0, q, v, a, tau / 7.0, load=load))
     problem = Problem(model, runs, lowpass_hz=8.0, decimate=6, motor_rows=True)
     blind = replace(problem, factor=[7.0, np.nan, 7.0, 7.0])
-    assert blind.silent == (1,)
+    assert blind.without_rows == (1,)
     assert {key.joint for key in observe(blind).blocks} == {0, 2, 3}
     told = predict(blind, runs[0], theta)
     assert not told.scored[1].any()

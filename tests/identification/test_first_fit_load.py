@@ -59,7 +59,7 @@ def test_a_file_with_inertias_needs_no_first_fit() -> None:
 
 
 def test_without_inertias_load_friction_is_not_observed_blindly() -> None:
-    with pytest.raises(EstimationError, match=r"gives no nominal inertias.*first fit.*leave out the term 'load'"):
+    with pytest.raises(EstimationError, match=r"gives no nominal inertias.*first fit.*remove the term 'load'"):
         observe(problem_of(silent(arm(3))))
 
 

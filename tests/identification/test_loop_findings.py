@@ -100,7 +100,7 @@ def test_lost_samples_are_told_and_left_out_of_the_fit(model: Model) -> None:
     assert 0.05 < lost.mean() < 0.6
     problem = Problem(model, [run], lowpass_hz=10.0, decimate=10, rest=0.0)
     result = identify(problem, WLS())
-    (message,) = told(result.findings, "loop-lost")
+    (message,) = told(result.findings, "loop-not-closed")
     assert f"at {lost.sum()} samples, first at t = {np.argmax(lost) / RATE:.4g} s" in message
     # one row that such a sample reaches, 1e3 N·m off, would spoil this
     expected = base_parameters(model).map @ truth

@@ -255,7 +255,7 @@ def test_findings_and_the_problem_of_a_selection() -> None:
     selection = Selection((Coulomb(), STRIBECK), (trial, gone), (("a",), ("b",)))
     (finding,) = selection.findings()
     assert finding.code == "selected-terms"
-    assert "taken stribeck 0.1 on joint1 (+50.0%); dropped dahl on joint2" in finding.message
+    assert "added stribeck 0.1 on joint1 (+50.0%); removed dahl on joint2" in finding.message
     problem = problem_of(runs_of(motions=range(2)))
     assert with_terms(problem, selection).model.terms == (Coulomb(), STRIBECK)
 

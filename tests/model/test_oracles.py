@@ -276,13 +276,13 @@ def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
         lambda: model.forward(wrong, wrong, wrong, theta),
         lambda: model.forward(state.q, state.v, wrong, theta),
     ):
-        with pytest.raises(ModelError, match="one row an axis"):
+        with pytest.raises(ModelError, match="one row per axis"):
             call()
 
 
 def test_effort_with_more_samples_than_the_state_is_refused() -> None:
     _, _, model, theta, state = case(9, 5, samples=3)
-    with pytest.raises(ModelError, match="one row an axis"):
+    with pytest.raises(ModelError, match="one row per axis"):
         model.forward(state.q[:, :1], state.v[:, :1], state.a, theta)
 
 

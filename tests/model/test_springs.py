@@ -28,7 +28,8 @@ from steelyard.model.robot import Limits, Lump, Robot, lumped
 from steelyard.model.springs import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring, TensionSpring
 from steelyard.model.terms import DEFAULT_TERMS, Motion, Springs, named_term, named_terms, plain_terms
 from steelyard.model.terms.compensator import compensator_torque
-from steelyard.model.terms.springs import crank, nominal_spring_torque
+from steelyard.model.terms.laws import crank
+from steelyard.model.terms.springs import nominal_spring_torque
 from steelyard.motion.random import random_fourier
 from steelyard.project.checks import check
 from steelyard.project.checks.channel_map.trial import Trial
@@ -413,8 +414,8 @@ TWO = 'links = ["base", "link2"]\npoints = [[0, 0, 1], [0.1, 0, 0]]'
         ([f'kind = "tension"\n{TWO}'.replace("base", "link3")], "both ends are on 'link2', so no joint moves it"),
         ([f'kind = "tension"\n{TWO}'.replace("[0, 0, 1]", "[0, 1]")], "spring number 1: .*length 3"),
         ([f'kind = "constant-force"\n{TWO}\nfree = 1.0'], "of kind 'constant-force': Unknown key 'free'"),
-        ([f'kind = "tension"\n{TWO}'] * 2, "Two springs of 'arm' are called 'spring'"),
-        ([f'kind = "tension"\nname = "link1"\n{TWO}'], "cannot be called 'link1'.*that no link and no joint has"),
+        ([f'kind = "tension"\n{TWO}'] * 2, "Two springs of 'arm' are named 'spring'"),
+        ([f'kind = "tension"\nname = "link1"\n{TWO}'], "cannot be named 'link1'.*that no link and no joint has"),
     ],
 )  # fmt: skip
 def test_errors_in_spring_tables(tables: list[str], said: str) -> None:
@@ -429,7 +430,7 @@ def test_springs_of_a_project_are_added_to_any_robot() -> None:
     assert more.springs == (JointSpring("spring", "joint2", 0.1),)
     assert more.terms == (*(robot.terms or ()), "springs")
     assert with_springs(more, []) is more
-    with pytest.raises(RobotError, match="Two springs of 'tx40' are called 'spring'"):
+    with pytest.raises(RobotError, match="Two springs of 'tx40' are named 'spring'"):
         with_springs(more, [table])
     with pytest.raises(RobotError, match=r"spring 'spring': Unknown kind 'coil'. Valid: joint, crank, tension, con"):
         with_springs(robot, [SpringTable(kind="coil", joint="joint2")])
@@ -442,7 +443,7 @@ def test_springs_of_a_project_are_added_to_any_robot() -> None:
     assert isinstance(spring, TensionSpring)
     assert spring.ends[0].link == "pedestal"
     ends["links"] = ("base_link", robot.links[1].name)
-    said = "Unknown link 'base_link'. Did you mean 'base'\\? Valid: base, pedestal, link1, .* 'base' is what the robot"
+    said = "Unknown link 'base_link'. Did you mean 'base'\\? Valid: base, pedestal, link1, .* 'base' is the fixed"
     with pytest.raises(RobotError, match=said):
         with_springs(replace(robot, base="pedestal"), [SpringTable(kind="tension", **ends)])
     link = replace(robot.links[2], lumps=())
@@ -551,8 +552,8 @@ def test_check_says_that_a_balancer_is_told_from_gravity() -> None:
     found = told(model, theta, np.random.default_rng(3), 0.01)
     assert list(found) == ["spring.Kr", "spring.K0"]
     for name, finding in found.items():
-        assert (finding.code, finding.severity) == ("spring-separable", "info")
-        assert finding.message.startswith(f"this log tells {name} from gravity")
+        assert (finding.code, finding.severity) == ("spring-separability", "info")
+        assert finding.message.startswith(f"this log separates {name} from gravity")
         value = float(re.findall(r": (-?[\d.e+]+) ±", finding.message)[0])
         assert value == pytest.approx(theta[model.layout.index(name)], rel=0.2)
     assert "spring.K0 (correlation -0.9" in found["spring.Kr"].message
@@ -564,10 +565,10 @@ def test_check_says_that_a_slow_log_does_not_tell_the_stiffness() -> None:
     found = told(model, theta, np.random.default_rng(3), 0.03, slow=50.0)
     kr = found["spring.Kr"]
     assert kr.severity == "warning"
-    assert "cannot tell spring.Kr from gravity" in kr.message
+    assert "cannot separate spring.Kr from gravity" in kr.message
     assert "link2.M" in kr.message
     assert "move joint2 over more of the range" in kr.fix
-    assert "state a nominal value" in kr.fix
+    assert "give a nominal value" in kr.fix
 
 
 def test_check_names_what_no_motion_can_tell() -> None:
@@ -587,7 +588,7 @@ def test_check_names_what_no_motion_can_tell() -> None:
     assert found["other.K"].severity == "warning"
     merged = found["spring.K0"]
     assert merged.severity == "warning"
-    assert "no motion can tell spring.K0" in merged.message
+    assert "no motion can separate spring.K0" in merged.message
     assert "joint2.off + spring.K0" in merged.message
 
 
@@ -607,7 +608,7 @@ def test_check_of_too_short_a_log_says_that_it_cannot_say() -> None:
     trace = Trace(50.0, q, v, a, model.torque(q, v, a, theta))
     [finding] = spring_findings(Trial(model, None, [trace], 10.0))  # type: ignore[arg-type]
     assert finding.severity == "warning"
-    assert "spring.Kr, spring.K0 can be told from gravity is not known" in finding.message
+    assert "whether spring.Kr, spring.K0 can be separated from gravity" in finding.message
 
 
 def test_robots_without_springs_hear_nothing_of_them() -> None:
@@ -623,8 +624,8 @@ def test_check_of_the_kr300_says_that_its_compensator_is_not_separable(
 ) -> None:
     shared_data("kuka_kr300", "ident_A.parquet")
     found = check(read_project(ROOT / "examples/real/kr300.toml"))
-    [finding] = [f for f in found.findings if f.code == "spring-separable"]
+    [finding] = [f for f in found.findings if f.code == "spring-separability"]
     assert (finding.severity, finding.where) == ("warning", "compensator.scale")
     assert "link2.MX (correlation +1.000)" in finding.message
-    assert "lean on its nominal value" in finding.fix
+    assert "use its nominal value" in finding.fix
     assert not found.failed

@@ -245,7 +245,7 @@ def test_without_nominal_inertias_the_load_is_not_known() -> None:
     assert not Model(silent, [LoadFriction()]).knows_load
     assert Model(silent, [Coulomb()]).knows_load
     assert Model(silent, [LoadFriction()], np.ones((3, 10))).knows_load
-    with pytest.raises(ModelError, match=r"carried must be \(3, 10\), one row a link, not \(2, 10\)"):
+    with pytest.raises(ModelError, match=r"carried .* must have the shape \(3, 10\), one row per link, not \(2, 10\)"):
         Model(robot, [LoadFriction()], np.ones((2, 10)))
 
 
@@ -360,7 +360,7 @@ def test_a_term_may_be_listed_once_for_every_joint() -> None:
     one, other = columns_of(Model(robot, [Stribeck()]), state), columns_of(Model(robot, listed), state)
     assert set(one) == set(other)
     assert all(np.array_equal(one[c], other[c]) for c in one)
-    with pytest.raises(ModelError, match="listed twice"):
+    with pytest.raises(ModelError, match="Two terms fill the column"):
         Model(robot, [*listed, on_joints(Stribeck(), ["joint3"])])
 
 
@@ -458,13 +458,13 @@ def test_unknown_term_lists_the_choices() -> None:
 
 
 def test_the_same_term_twice_is_refused() -> None:
-    with pytest.raises(ModelError, match="listed twice"):
+    with pytest.raises(ModelError, match="Two terms fill the column"):
         Model(read_robot("tx40"), terms=[Coulomb(), Rotor(), Coulomb(width=0.1)])
 
 
 @pytest.mark.parametrize("make", [PowerLaw, Stribeck, LoadFriction, Dahl, Drift, Ripple])
 def test_a_gear_term_twice_is_refused(make: type) -> None:
-    with pytest.raises(ModelError, match="listed twice"):
+    with pytest.raises(ModelError, match="Two terms fill the column"):
         Model(read_robot("tx40"), terms=[make(), Coulomb(), make()])
 
 
@@ -607,7 +607,7 @@ def test_a_term_that_fills_a_place_twice_is_refused() -> None:
 
     model = Model(read_robot("tx40"), terms=[Twice("joint2")])
     state = random_state(np.random.default_rng(0), model.robot, 3)
-    with pytest.raises(ModelError, match="fills one place of the regressor twice"):
+    with pytest.raises(ModelError, match="fills one entry of the regressor twice"):
         model.regressor(*state)
 
 
@@ -616,7 +616,7 @@ def test_a_term_may_not_take_the_name_of_an_inertial_column() -> None:
         def entries(self, robot: Robot) -> tuple[Entry, ...]:
             return (Entry(0, Column("link1", "XX", "kg.m2")),)
 
-    with pytest.raises(ModelError, match=r"share a name: link1\.XX"):
+    with pytest.raises(ModelError, match=r"have the same name: link1\.XX"):
         _ = Model(read_robot("tx40"), terms=[Thief("joint2")]).layout
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steelyard.errors import DataError
 from steelyard.model.pose import Pose
 from steelyard.model.robot import Joint, JointKind, Limits, Link, Robot
-from steelyard.motion.random import limits_of, random_fourier, random_points
+from steelyard.motion.random import limit_findings, random_fourier, random_points
 from steelyard.motion.trajectory import Chain, Fourier, Quintic, Trajectory, TrapezoidalAcceleration, chain, dwell
 
 POINTS = np.array([[0.0, 1.0, -0.5, -0.5], [0.2, 0.1, 0.1, 1.2], [0.0, -2.0, 0.01, 0.0]])
@@ -221,8 +221,11 @@ def test_chain_rests_between_its_parts() -> None:
 
 def test_limits_name_joint_value_and_limit() -> None:
     robot = robot_with(Limits(-0.4, 1.0, 10.0), Limits(), Limits(-3.0, 3.0, 1.0))
-    found = limits_of(Quintic(POINTS, np.array([0.0, 1.0, 2.5, 3.0])), robot)
-    assert [(f.code, f.where) for f in found] == [("trajectory-position", "joint1"), ("trajectory-velocity", "joint3")]
+    found = limit_findings(Quintic(POINTS, np.array([0.0, 1.0, 2.5, 3.0])), robot)
+    assert [(f.code, f.where) for f in found] == [
+        ("trajectory-position-limit", "joint1"),
+        ("trajectory-velocity-limit", "joint3"),
+    ]
     assert "-0.5 rad" in found[0].message
     assert "-0.4 rad" in found[0].message
     assert "3.75 rad/s" in found[1].message
@@ -232,14 +235,14 @@ def test_limits_name_joint_value_and_limit() -> None:
 def test_limits_are_exact_between_samples() -> None:
     peak = fourier(1.0).extremes()
     exact = [Limits(lo, hi, v) for lo, hi, v in zip(peak.lower, peak.upper, peak.speed, strict=True)]
-    assert limits_of(fourier(1.0), robot_with(*exact)) == ()
+    assert limit_findings(fourier(1.0), robot_with(*exact)) == ()
     tighter = [Limits(x.lower + 1e-6, x.upper - 1e-6, x.velocity - 1e-6) for x in exact]
-    assert len(limits_of(fourier(1.0), robot_with(*tighter))) == 9
+    assert len(limit_findings(fourier(1.0), robot_with(*tighter))) == 9
 
 
 def test_limits_need_as_many_joints() -> None:
     with pytest.raises(DataError, match="moves 3 joints"):
-        limits_of(fourier(), robot_with(Limits()))
+        limit_findings(fourier(), robot_with(Limits()))
 
 
 ROBOTS = {
@@ -259,13 +262,13 @@ def test_random_motion_keeps_the_limits_and_is_seeded(name: str, margin: float) 
     for seed in range(5):
         one, same = (random_fourier(robot, 3, 0.25, 8.0, np.random.default_rng(seed), margin) for _ in range(2))
         np.testing.assert_array_equal(one.sine, same.sine)
-        assert limits_of(one, robot) == ()
+        assert limit_findings(one, robot) == ()
         _, v, a = one.at([0.0, one.duration])
         np.testing.assert_allclose([v, a], 0.0, atol=1e-10)
         points, again = (random_points(robot, 20, np.random.default_rng(seed), margin) for _ in range(2))
         np.testing.assert_array_equal(points, again)
         assert points.shape == (2, 20)
-        assert all(limits_of(dwell(p, 1.0), robot) == () for p in points.T)
+        assert all(limit_findings(dwell(p, 1.0), robot) == () for p in points.T)
 
 
 def test_random_fourier_fills_its_room() -> None:
@@ -282,17 +285,17 @@ def test_random_fourier_fills_its_room() -> None:
 ONE = np.ones(1)
 RNG = np.random.default_rng(0)
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "one point": (lambda: Quintic(np.zeros((2, 1)), np.zeros(1)), "two or more points"),
+    "one point": (lambda: Quintic(np.zeros((2, 1)), np.zeros(1)), "at least two points"),
     "flat points": (lambda: Quintic(np.zeros(3), np.arange(3.0)), "2 dimension"),
     "ragged points": (lambda: Quintic([[0.0, 1.0], [0.0]], np.arange(2.0)), "equal row lengths"),  # type: ignore[arg-type]
     "nan point": (lambda: Quintic(np.array([[0.0, np.nan]]), np.arange(2.0)), "finite"),
     "times stall": (lambda: Quintic(np.zeros((1, 3)), np.array([0.0, 1.0, 1.0])), "increase"),
     "times late": (lambda: Quintic(np.zeros((1, 2)), np.array([1.0, 2.0])), "start at 0"),
-    "times short": (lambda: Quintic(np.zeros((1, 3)), np.arange(2.0)), "as many times"),
+    "times short": (lambda: Quintic(np.zeros((1, 3)), np.arange(2.0)), "the same number of times"),
     "no velocity": (lambda: TrapezoidalAcceleration(POINTS, np.zeros(3), np.ones(3)), "velocity limit"),
     "few limits": (lambda: TrapezoidalAcceleration(POINTS, np.ones(3), np.ones(2)), "acceleration limit"),
     "no ramp": (lambda: TrapezoidalAcceleration(POINTS, ONE, ONE, 0.0), "jerk time"),
-    "no move": (lambda: TrapezoidalAcceleration(np.zeros((2, 2)), ONE, ONE), "the same"),
+    "no move": (lambda: TrapezoidalAcceleration(np.zeros((2, 2)), ONE, ONE), "are equal"),
     "shapes": (lambda: Fourier(np.zeros(2), np.zeros((2, 3)), np.zeros((2, 4)), 1.0, 1.0), "one shape"),
     "joints": (lambda: Fourier(np.zeros(3), np.zeros((2, 3)), np.zeros((2, 3)), 1.0, 1.0), "one shape"),
     "frequency": (lambda: replace(fourier(), frequency_hz=-1.0), "frequency"),
@@ -303,13 +306,17 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "scalar time": (lambda: fourier().at(0.0), "1 dimension"),
     "dwell": (lambda: dwell([0.0], 0.0), "positive"),
     "empty chain": (lambda: Chain(()), "at least one"),
+    "chain not at rest": (
+        lambda: chain([fourier(), Quintic(np.stack([fourier().at([7.3])[0][:, 0]] * 2, axis=1), np.array([0.0, 1.0]))]),
+        "Part 1 does not end at rest where part 2 begins: set `blend` of the Fourier series",
+    ),
     "chain gap": (lambda: chain([trapezoidal(), trapezoidal()]), "does not start where"),
     "chain moving": (lambda: Chain((fourier(), dwell(fourier().at([7.3])[0][:, 0], 1.0))), "at rest"),
     "chain joints": (lambda: Chain((fourier(1.0), dwell([0.0], 1.0))), "moves 3 joints"),
     "margin": (lambda: random_points(ROBOTS["limited"], 2, RNG, 0.5), "margin"),
-    "no points": (lambda: random_points(ROBOTS["limited"], 0, RNG), "at least one"),
+    "no points": (lambda: random_points(ROBOTS["limited"], 0, RNG), "at least 1"),
     "no harmonic": (lambda: random_fourier(ROBOTS["limited"], 0, 1.0, 1.0, RNG), "harmonic"),
-    "no speed": (lambda: random_points(robot_with(Limits(velocity=0.0)), 2, RNG), "joint1 leave no room"),
+    "no speed": (lambda: random_points(robot_with(Limits(velocity=0.0)), 2, RNG), "joint1 leave no range"),
 }
 
 

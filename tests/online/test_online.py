@@ -405,7 +405,7 @@ def test_a_joint_that_did_not_move_is_not_judged() -> None:
     counted[1, 100:] = False
     thresholds = calibrated(("a", "b", "c"), z[:, :2000], counted, 50.0, 0.1)
     assert np.isnan(thresholds.spread[1])
-    assert "2 of 3 joints" in thresholds.told
+    assert "2 of 3 joints" in thresholds.text
     z[1] = 100.0
     assert Detector(thresholds, 50.0).push(np.arange(2000), z[:, 2000:], np.ones((3, 2000), bool)) is None
     with pytest.raises(EstimationError, match="false_alarms_per_hour"):
@@ -435,7 +435,7 @@ def test_a_body_is_found_told_and_weighed(estimator: RLS) -> None:
     assert change is not None
     assert change.kind == "payload"
     assert abs(change.sample - at) < 0.3 * RATE
-    assert change.told - at / RATE < 1.0
+    assert change.reported - at / RATE < 1.0
     assert change.pickup is not None
     assert change.pickup.mass == pytest.approx(1.0, abs=max(0.1, 3.0 * change.pickup.mass_std))
     assert change.pickup.payload.link == "link3"
@@ -443,7 +443,7 @@ def test_a_body_is_found_told_and_weighed(estimator: RLS) -> None:
     # the robot is as it was before, and says so
     result = stream.latest
     assert result is not None
-    assert [f.severity for f in result.findings if f.code == "changed"] == ["warning"]
+    assert [f.severity for f in result.findings if f.code == "change-detected"] == ["warning"]
     truth = result.base.map @ truth_of(stream.model)
     assert np.mean(np.abs(result.value - truth) < 3.0 * result.std) > 0.7
 

@@ -232,12 +232,12 @@ def test_no_weight_is_wls_and_infinite_weight_is_the_prior() -> None:
     loose = identify(problem, MAP(weight=1e-12), information)
     np.testing.assert_allclose(loose.value, free.value, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(loose.std, free.std, rtol=1e-6)
-    assert not [f for f in loose.findings if f.code == "prior-decides"]
+    assert not [f for f in loose.findings if f.code == "prior-dominates"]
     stiff = identify(problem, MAP(weight=1e12), information)
     # friction too is held to its nominal value, or to zero where the file gives none
     np.testing.assert_allclose(stiff.value, base.map @ truth_of(problem.model), rtol=1e-5, atol=1e-6)
-    (finding,) = [f for f in stiff.findings if f.code == "prior-decides"]
-    assert f"nearly blind to {len(base)} base parameters" in finding.message
+    (finding,) = [f for f in stiff.findings if f.code == "prior-dominates"]
+    assert f"{len(base)} base parameters are hardly determined by the data" in finding.message
 
 
 def test_the_prior_pulls_more_the_larger_its_weight() -> None:
@@ -280,7 +280,7 @@ def test_the_weight_is_chosen_as_from_the_rows(error: float) -> None:
     weight, (finding,) = chosen_weight(information, base, 1.0 / joint_deviations(information, base), rows)
     assert weight == naive_weight(problem, information, base)
     assert finding.code == "prior-weight"
-    assert f"weight {weight:.3g} was chosen by leaving out {FOLDS} blocks of time" in finding.message
+    assert f"{weight:.3g}, was chosen by cross-validation over {FOLDS} blocks of time" in finding.message
     np.testing.assert_array_equal(
         identify(problem, MAP(), information).value, identify(problem, MAP(weight), information).value
     )
@@ -313,7 +313,7 @@ def test_the_chosen_weight_does_not_look_at_held_out_runs() -> None:
 def test_choosing_a_weight_needs_blocks_of_time() -> None:
     problem = problem_of(arm())
     information = observe(problem).total()
-    with pytest.raises(EstimationError, match="Too few blocks of time to choose the prior's weight"):
+    with pytest.raises(EstimationError, match="Too few blocks of time to choose the weight of the prior"):
         identify(problem, MAP(), information)
     assert np.all(np.isfinite(identify(problem, MAP(weight=1.0), information).value))
 
@@ -330,7 +330,7 @@ def test_a_still_joint_leaves_its_friction_unknown_and_the_rest_known() -> None:
     result = identify(problem, MAP(weight=1.0))
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
     assert unknown == ["joint3.Fv", "joint3.Fc", "joint3.off"]
-    (finding,) = [f for f in result.findings if f.code == "prior-decides"]
+    (finding,) = [f for f in result.findings if f.code == "prior-dominates"]
     assert "joint3.Ia" in finding.message
 
 
@@ -353,17 +353,17 @@ def test_a_negative_mass_or_rotor_is_named() -> None:
     wrong = heavy.copy()
     wrong[9] = -2.0
     links = (robot.links[0], replace(robot.links[1], inertia=wrong), robot.links[2])
-    with pytest.raises(EstimationError, match=r"negative link2\.M; mend it"):
+    with pytest.raises(EstimationError, match=r"negative link2\.M\. Fix it"):
         nominal_prior(model_of(replace(robot, links=links)).layout, Widths())
     first = replace(robot.joints[0], drive=replace(robot.joints[0].drive, rotor=-0.1))
-    with pytest.raises(EstimationError, match=r"negative joint1\.Ia; mend it"):
+    with pytest.raises(EstimationError, match=r"negative joint1\.Ia\. Fix it"):
         nominal_prior(model_of(replace(robot, joints=(first, *robot.joints[1:]))).layout, Widths())
 
 
 def test_a_robot_without_any_mass_is_no_prior() -> None:
     robot = arm()
     links = tuple(replace(link, inertia=np.zeros(10)) for link in robot.links)
-    with pytest.raises(EstimationError, match="gives no link any mass"):
+    with pytest.raises(EstimationError, match="gives no masses"):
         nominal_prior(model_of(replace(robot, links=links)).layout, Widths())
 
 
@@ -521,6 +521,6 @@ def test_kr300_fitted_on_one_run_and_scored_on_another() -> None:
     assert leaning < 0.6 * plain
     told = {f.code: f.message for f in result.findings}
     assert "prior-weight" in told
-    assert "nearly blind to" in told["prior-decides"]
-    assert "link6.XX" in told["prior-decides"]
+    assert "hardly determined by the data" in told["prior-dominates"]
+    assert "link6.XX" in told["prior-dominates"]
     assert isinstance(project.estimator(), MAP)

@@ -163,8 +163,8 @@ def test_too_short_a_log_is_settled_without_trials(tmp_path: Path) -> None:
     assert explicit.project.spec.prepare.derivatives == "differences"
     assert explicit.project.spec.prepare.delay == [0.0, 0.0]
     told = {finding.code: finding.message for finding in explicit.findings}
-    assert "could not be tried" in told["derivatives"]
-    assert told["delays"].startswith("delays were not looked for: ")
+    assert "could not be tested" in told["derivatives"]
+    assert told["delays"].startswith("delays were not estimated: ")
 
 
 # --- Delays -----------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_episodes_of_one_file_are_different_runs(tmp_path: Path) -> None:
         ("", STATED + "delay = 1000.0", "is longer than the longest run"),
         ("", "cutoff_hz = 20.0\nlowpass_hz = 0.0", "prepare.lowpass_hz must be a positive frequency in Hz, not 0.0"),
         ("", "cutoff_hz = nan\nlowpass_hz = 8.0", "prepare.cutoff_hz must be a positive frequency in Hz, not nan"),
-        ("", STATED + "rest_share = 0.0", "rest_share must lie above 0 and up to 1"),
+        ("", STATED + "rest_share = 0.0", "`rest_share` in [prepare] must be above 0 and at most 1"),
         ('terms = ["viscous", { name = "dahl", joints = [] }]', STATED, "Term 'dahl' is on no joint"),
         ("ripple_cycles = -3.0", STATED, "ripple_cycles must be positive [per joint turn], not -3.0"),
         ("select = true\nripple_cycles = [100.0, nan]", STATED, "ripple_cycles must be positive"),

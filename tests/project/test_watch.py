@@ -38,13 +38,13 @@ from steelyard.model.model import Model
 from steelyard.model.payload import Payload
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
-from steelyard.online.history import KEPT, Course, Curve
+from steelyard.online.history import KEPT, Curve, History
 from steelyard.online.online import ChangeDetection
 from steelyard.project.output_folder import REPORT, RESULT
 from steelyard.project.project import read_project
 from steelyard.project.result_file import read_document, read_result
 from steelyard.project.watch import CONVERGENCE, Follower, Options, Refresh, plan
-from steelyard.report.convergence import BOTTOM, LEFT, RIGHT, TOP, panel, render_course
+from steelyard.report.convergence import BOTTOM, LEFT, RIGHT, TOP, panel, render_history
 from testbed.command import Run
 from testbed.simulated import PENDULUM as ROBOT
 from testbed.simulated import log_of
@@ -216,7 +216,7 @@ def test_header_may_come_late(tmp_path: Path) -> None:
 def test_a_log_without_rows_says_so_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"")
-    with GrowingLog(path, ["a"]) as log, pytest.raises(DataError, match="no finished line"):
+    with GrowingLog(path, ["a"]) as log, pytest.raises(DataError, match="no complete line"):
         log.end()
     path.write_bytes(b"t,a\n")
     with GrowingLog(path, ["a"]) as log:
@@ -253,8 +253,8 @@ def _replaced(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "said"),
-    [(_cut, "became shorter"), (_written_anew, "written anew"), (_replaced, "replaced"), (os.remove, "is gone")],
-    ids=["truncated", "written anew", "rotated", "deleted"],
+    [(_cut, "became shorter"), (_written_anew, "overwritten"), (_replaced, "replaced"), (os.remove, "is gone")],
+    ids=["truncated", "overwritten", "rotated", "deleted"],
 )
 def test_a_log_that_is_no_longer_the_same_is_refused(harm: Callable[[Path], None], said: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
@@ -278,7 +278,8 @@ def test_logs_that_cannot_grow_are_refused(name: str, content: bytes, tmp_path: 
 
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_bytes(b"")
-    with pytest.raises(DataError, match=r"There is no file .*Logs in that folder: other\.csv"):
+    (tmp_path / "steelyard-defect-20260101-000000-000000.txt").write_bytes(b"")
+    with pytest.raises(DataError, match=r"does not exist.*Logs in that folder: other\.csv\."):
         GrowingLog(tmp_path / "log.csv", ["t"])
 
 
@@ -298,7 +299,7 @@ def test_a_finished_log_gives_what_identify_gives(project: Path, steelyard: Run,
     assert all(abs(a - b) <= 1 for a, b in rows)
     assert [run.sha256 for run in seen.runs] == [run.sha256 for run in read.runs]
     documents = lines(told.out)
-    assert {one["schema"] for one in documents} == {"steelyard.watch/1"}
+    assert {one["schema"] for one in documents} == {"steelyard.watch/2"}
     assert [one["last"] for one in documents] == [False] * (len(documents) - 1) + [True]
     assert len(documents) > 8
     times = [one["t"] for one in documents]
@@ -384,11 +385,11 @@ def test_the_project_may_state_how_to_forget(project: Path) -> None:
     [
         (("--forgetting", "sudden"), "Valid: none, exponential, directional"),
         (("--forgetting", "exponential"), "--memory SECONDS"),
-        (("--forgetting", "none", "--memory", "3"), "keeps all of them"),
+        (("--forgetting", "none", "--memory", "3"), "keeps all rows"),
         (("--memory", "-3"), "positive number of seconds"),
         (("--refresh", "0"), "positive number of seconds"),
         (("--false-alarms", "0"), "must be positive"),
-        (("--follow", "none.csv"), "There is no file"),
+        (("--follow", "none.csv"), "does not exist"),
     ],
 )
 def test_mistakes_are_one_sentence(options: tuple[str, ...], said: str, project: Path, steelyard: Run) -> None:
@@ -413,7 +414,7 @@ def test_rows_that_cannot_be_used_are_named(project: Path, steelyard: Run) -> No
     content[1001] = content[900]
     (project.parent / "log.csv").write_bytes(b"\n".join(content))
     told = steelyard("watch", project, "--until-idle", 0, "--refresh", 1)
-    assert told.code == 2
+    assert told.code == 4
     assert "data rows 1001 to 1100: Time goes backwards" in told.err.replace("\n", " ")
 
 
@@ -431,11 +432,12 @@ def test_what_was_learnt_before_the_log_broke_is_kept(project: Path, steelyard: 
     cutter.start()
     told = steelyard("watch", project, "--follow", log, "--until-idle", 30, "--json", "--out", out)
     cutter.join()
-    assert told.code == 2
+    assert told.code == 4
     *documents, error = lines(told.out)
     assert documents[-1]["last"]
     assert documents[-1]["samples"] == COUNT
     assert "became shorter" in error["error"]
+    assert error["code"] == 4
     assert read_result(out).value.tolist() == [one["value"] for one in documents[-1]["parameters"]]
 
 
@@ -444,7 +446,7 @@ def test_an_unfinished_last_line_is_left_out_and_told(project: Path, steelyard: 
     told = steelyard("watch", project, "--until-idle", 0, "--json")
     assert told.code == 0
     assert lines(told.out)[-1]["samples"] == COUNT - 1
-    assert "does not end in a newline and was left out" in told.err
+    assert "does not end in a newline and was not used" in told.err
 
 
 def test_too_short_a_log_says_so(project: Path, steelyard: Run) -> None:
@@ -490,7 +492,7 @@ def test_nobody_reading_is_no_failure(project: Path) -> None:
     ("old", "new", "said"),
     [
         ('log = "log.csv"\n', 'log = "log.csv"\nload = "box"\n[[payload]]\nname = "box"\n', "payloads"),
-        ('unit = "N.m" }', 'unit = "A", gain = "unknown" }', "drive gains cannot be found"),
+        ('unit = "N.m" }', 'unit = "A", gain = "unknown" }', "drive gains cannot be identified"),
         ("cutoff_hz = 20.0\n", "", "leaves cutoff_hz"),
         ("rest = [0.05, 0.05]", "rest = 0.05", "leaves rest"),
         ('log = "log.csv"\n', 'log = "log.csv"\nseconds = [1.0, 5.0]\n', "--follow log.csv"),
@@ -552,7 +554,7 @@ def test_a_finished_log_settles_itself(project: Path) -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(EstimationError, match="keeps all of them"):
+    with pytest.raises(EstimationError, match="keeps all rows"):
         Options("none", 3.0)
 
 
@@ -605,7 +607,7 @@ def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: R
     assert change["body"]["mass"]["value"] == pytest.approx(1.5, abs=0.05)
     assert 0.0 < change["body"]["mass"]["std"] < 0.05
     assert change["verdict"] in told.err
-    assert "changed" in {finding.code for finding in read_result(out).findings}
+    assert "change-detected" in {finding.code for finding in read_result(out).findings}
     # the parameters come from the rows before it, and so says the result
     assert read_document(out)["project"]["run"][0]["seconds"] == [0.0, change["t"]]
     # the last rows are weighed too
@@ -643,16 +645,16 @@ def test_nothing_is_looked_for_when_told_so(pickup: Path, steelyard: Run) -> Non
     assert all(one["change"] is None for one in lines(told.out))
 
 
-# --- The course -------------------------------------------------------------------------------------------------------
+# --- The history ------------------------------------------------------------------------------------------------------
 
 
 def test_the_course_keeps_its_ends_in_flat_memory(project: Path) -> None:
     _, refreshes = followed(project)
-    course = Course()
+    history = History()
     for k in range(5 * KEPT + 3):
-        course.add(float(k), replace(refreshes[-1].result, value=refreshes[-1].result.value + k))
-        assert len(course.moments) < 2 * KEPT
-    curves = course.curves(refreshes[-1].result)
+        history.add(float(k), replace(refreshes[-1].result, value=refreshes[-1].result.value + k))
+        assert len(history.points) < 2 * KEPT
+    curves = history.curves(refreshes[-1].result)
     for curve in curves:
         assert curve.t[0] == 0.0
         assert curve.t[-1] == 5 * KEPT + 2
@@ -664,16 +666,16 @@ def test_the_course_keeps_its_ends_in_flat_memory(project: Path) -> None:
 
 def test_sparklines_do_not_magnify_noise(project: Path) -> None:
     _, refreshes = followed(project)
-    result, course = refreshes[-1].result, Course()
+    result, history = refreshes[-1].result, History()
     for k in range(10):
         wiggle = result.value + 1e-3 * result.std * (-1) ** k
         wiggle[1] = result.value[1] + 100.0 * result.std[1] * k
         wiggle[2] = np.nan
-        course.add(float(k), replace(result, value=wiggle))
-    assert len(set(sparkline(course, 0))) == 1
-    assert sparkline(course, 1)[0] == BLOCKS[0]
-    assert sparkline(course, 1)[-1] == BLOCKS[-1]
-    assert sparkline(course, 2) == ""
+        history.add(float(k), replace(result, value=wiggle))
+    assert len(set(sparkline(history, 0))) == 1
+    assert sparkline(history, 1)[0] == BLOCKS[0]
+    assert sparkline(history, 1)[-1] == BLOCKS[-1]
+    assert sparkline(history, 2) == ""
 
 
 def test_panels_stay_in_their_box_and_leave_out_what_is_not_known() -> None:
@@ -693,7 +695,7 @@ def test_panels_stay_in_their_box_and_leave_out_what_is_not_known() -> None:
 def test_the_page_is_well_formed_and_escapes_names(project: Path) -> None:
     follower, refreshes = followed(project)
     result = refreshes[-1].result
-    page = render_course(result, follower.course.curves(result), "<b>mine</b> & more")
+    page = render_history(result, follower.history.curves(result), "<b>mine</b> & more")
     assert "<b>mine" not in page
     assert "nan" not in page.lower().split("</style>")[1]
     body = "<body>" + page.split("<body>")[1].split("</body>")[0] + "</body>"

@@ -227,13 +227,13 @@ def test_what_a_payload_cannot_be() -> None:
         Payload("a", known={"mass": 2.0})
     with pytest.raises(ModelError, match="M = -1"):
         Payload("a", known={"M": -1.0})
-    with pytest.raises(ModelError, match="std is for the mass M alone"):
+    with pytest.raises(ModelError, match="std is supported for the mass M only"):
         Payload("a", known={"M": 1.0, "MX": 0.1}, std={"MX": 0.1})
     with pytest.raises(ModelError, match="std is given for M"):
         Payload("a", known={"MX": 1.0}, std={"M": 0.1})
     with pytest.raises(ModelError, match=r"wrist.*link1"):
         replace(model_of(arm(2)), payloads=[Payload("a", "wrist")])
-    with pytest.raises(ModelError, match="share a name"):
+    with pytest.raises(ModelError, match="have the same name"):
         _ = replace(model_of(arm(2)), payloads=[Payload("a"), Payload("a")]).layout
     model = model_of(arm(2))
     with pytest.raises(DataError, match="factor lists"):

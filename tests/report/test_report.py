@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from functools import cache
 from html import unescape
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -19,94 +18,33 @@ from steelyard.estimators.gains.gains import Gains
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import Prediction, predict
+from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.parameters import inertial_vector
 from steelyard.model.payload import Payload
-from steelyard.model.robot import Robot
 from steelyard.model.terms import named_terms
 from steelyard.regression.problem import Problem
 from steelyard.report.figures import MOST_POINTS, drawn_rows, joint_figure, rest_path, stretches
-from steelyard.report.numerals import number, share, value_and_deviation
+from steelyard.report.numerals import estimate, number, percent, share, value_and_deviation
 from steelyard.report.page import embedded_json, embedded_script, render, spoken
-from steelyard.report.tables import (
-    bar_length,
-    error_rows,
-    error_scores,
-    ordered_findings,
-    parameter_rows,
-    payload_rows,
-    quality,
-)
+from steelyard.report.printers import gauge_length
+from steelyard.report.tables.bodies import payload_table
+from steelyard.report.tables.errors import error_scores, error_table
+from steelyard.report.tables.parameters import parameter_table, quality
+from steelyard.report.tables.provenance import ordered_findings
 from steelyard.signals.channels import Drives
 from steelyard.signals.samples import Samples
+from testbed.pages import HOSTILE, Outline, example, identified, without_plotly
 from testbed.simulated import arm, motion_of, truth_of
 
-HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>\"'&")
 TITLE = "Two joints & <one> page"
-
-
-def identified(robot: Robot) -> tuple[Identification, Prediction]:
-    """A planar arm simulated with friction and noise, identified for real."""
-    model = Model(robot, named_terms(["viscous", "coulomb", "offset"]))
-    rate, count = 100.0, 1200
-    t = np.arange(count) / rate
-    w = 2 * np.pi * np.array([[0.31], [0.47]])
-    q, v, a = np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t)
-    theta = np.random.default_rng(3).uniform(0.5, 2.0, len(model.layout))
-    effort = model.torque(q, v, a, theta) + 0.1 * np.random.default_rng(4).standard_normal(q.shape)
-    run = Samples.from_arrays("sines", robot.joint_names, rate, q, v, a, effort)
-    problem = Problem(model, [run], decimate=2)
-    result = identify(problem)
-    return result, predict(problem, run, result.theta)
-
-
-@cache
-def example() -> tuple[Identification, Prediction]:
-    return identified(read_robot("planar2r"))
 
 
 @cache
 def page() -> str:
     result, prediction = example()
     return render(result, (prediction,), TITLE)
-
-
-class Outline(HTMLParser):
-    """Tags with their attributes, the texts of scripts, and the text a reader sees."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.seen: list[str] = []
-        self._inside = ""
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag if tag in ("script", "style") else ""
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "script":
-            self.scripts[-1] += data
-        elif not self._inside:
-            self.seen.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.seen).split())
-
-
-def without_plotly(source: str) -> str:
-    return source.replace(get_plotlyjs(), "")
 
 
 def figures(source: str) -> Any:
@@ -166,7 +104,7 @@ def test_escapes_what_users_wrote() -> None:
     joints = tuple(replace(j, name=n) for j, n in zip(robot.joints, HOSTILE, strict=True))
     links = tuple(replace(k, name=f"<b>{k.name}") for k in robot.links)
     result, prediction = identified(replace(robot, joints=joints, links=links, name="<i>arm</i>"))
-    result = replace(result, findings=(Finding("bad", "error", HOSTILE[0], HOSTILE[1], "<b>fix</b>"),))
+    result = replace(result, findings=(Finding("constant-channel", "error", HOSTILE[0], HOSTILE[1], "<b>fix</b>"),))
     source = render(result, (replace(prediction, run=HOSTILE[1]), prediction), HOSTILE[1])
     outline, harmless = Outline(source), Outline(page())
     assert len(outline.scripts) == len(harmless.scripts) == 3
@@ -202,9 +140,12 @@ def test_never_prints_nan() -> None:
     curves = replace(prediction, measured=measured, scored=np.zeros_like(prediction.scored))
     source = without_plotly(render(broken, (curves,), "Nothing known"))
     assert not re.search(r"\b(nan|inf|infinity)\b", source, re.IGNORECASE)
-    rows = parameter_rows(broken)
-    assert [row.quality for row in rows[:3]] == ["not excited", "no error bar", "weak"]
-    assert (rows[0].value, rows[0].deviation, rows[0].relative, rows[0].value_key) == ("—", "—", "—", None)
+    parameters = parameter_table(broken)
+    records = parameters.records()
+    assert [row["quality"] for row in records[:3]] == ["not excited", "no error bar", "weak"]
+    assert [records[0][key] for key in ("value", "std", "relative_std")] == [None] * 3
+    shown = [parameters.printed(parameters.rows[0], column) for column in parameters.shown[1:5]]
+    assert shown == ["—", "—", "—", "—"]
     assert figures(source)[0]["joints"][0]["figure"]["data"][0]["y"][5] is None
 
 
@@ -214,13 +155,13 @@ def test_without_nominal_inertias() -> None:
     assert result.nominal is None
     source = render(result, (prediction,), TITLE)
     assert "no nominal inertias in the robot file" in Outline(source).text
-    heads = [t for t in re.findall(r"<th scope=\"col\"[^>]*>([^<]*)<", source) if t == "nominal"]
+    heads = [t for t in re.findall(r"<th scope=\"col\"[^>]*>([^<]*)<", source) if t == "Nominal"]
     assert not heads
     assert not any(trace["meta"] == "nominal" for trace in figures(source)[0]["joints"][0]["figure"]["data"])
-    assert re.search(r"<th scope=\"col\"[^>]*>nominal<", page())
+    assert re.search(r"<th scope=\"col\"[^>]*>Nominal<", page())
 
 
-def test_unseen_runs_stand_beside_the_fit() -> None:
+def test_unseen_runs_are_scored_next_to_the_fit() -> None:
     result, prediction = example()
     assert result.unseen is None
     assert "unseen" not in error_scores(result)
@@ -229,8 +170,12 @@ def test_unseen_runs_stand_beside_the_fit() -> None:
     text = Outline(render(seen, (prediction,), TITLE)).text
     assert "Relative error 32.1% on unseen runs" in text
     assert "34.5%" in text
-    assert [cell.kind for cell in error_rows(seen)[0].cells] == ["fitted", "unseen", "nominal"]
-    assert max(cell.bar for row in error_rows(seen) for cell in row.cells) == 100.0
+    assert list(error_scores(seen)) == ["fitted", "unseen", "nominal"]
+    records = error_table(seen).records()
+    assert [row["relative_unseen"] for row in records] == [0.3, 0.345, 0.321]
+    bars = re.findall(r"<span class=\"(\w+)\" style=\"width:([\d.]+)%\">", render(seen, (), TITLE))
+    assert [kind for kind, _ in bars[:3]] == ["fitted", "unseen", "nominal"]
+    assert max(float(length) for _, length in bars) == 100.0
 
 
 def carrying(known: dict[str, float], std: dict[str, float], drives: Drives | None) -> Identification:
@@ -250,32 +195,38 @@ def carrying(known: dict[str, float], std: dict[str, float], drives: Drives | No
 
 
 @pytest.mark.slow
-def test_payloads_are_told_as_bodies() -> None:
+def test_payloads_are_shown_as_bodies() -> None:
     result = carrying({"M": 3.0}, {}, None)
-    (row,) = payload_rows(result, {"<b>tool": ""})
-    assert (row.name, row.link, row.stated, row.body[0]) == ("<b>tool", "link3", "M = 3", ("3", ""))
-    for (value, deviation), truth in zip(row.body[1:], (0.04, -0.02, 0.09), strict=True):
-        assert 0.0 < float(deviation) < 0.01
-        assert abs(float(value) - truth) < 4.0 * float(deviation)
+    table = payload_table(result, {"<b>tool": ""})
+    (row,) = table.records()
+    assert (row["name"], row["link"], row["stated"], row["mass"], row["mass_std"]) == (
+        "<b>tool", "link3", "M = 3", 3.0, 0.0,
+    )  # fmt: skip
+    for key, truth in zip(("com_x", "com_y", "com_z"), (0.04, -0.02, 0.09), strict=True):
+        assert 0.0 < row[f"{key}_std"] < 0.01
+        assert abs(row[key] - truth) < 4.0 * row[f"{key}_std"]
     source = render(result, (), TITLE, {"<b>tool": "link2"})
     assert "Payloads Payload On link Stated Mass [kg]" in Outline(source).text
-    assert f"<b>tool link2 M = 3 3 {row.body[1][0]} ± {row.body[1][1]}" in Outline(source).text
+    com = table.printed(table.rows[0], table.shown[4])
+    assert " ± " in com
+    assert f"<b>tool link2 M = 3 3 {com}" in Outline(source).text
     assert 'href="#payloads"' in source
     assert 'id="payloads"' not in page()
-    unsure = payload_rows(carrying({"M": 3.0}, {"M": 0.03}, None))[0]
-    assert (unsure.link, unsure.stated, unsure.body[0]) == ("—", "M = 3 ± 0.03", ("3.000", "0.030"))
+    unsure = payload_table(carrying({"M": 3.0}, {"M": 0.03}, None))
+    shown = [unsure.printed(unsure.rows[0], column) for column in unsure.shown[1:4]]
+    assert shown == ["—", "M = 3 ± 0.03", "3.000 ± 0.030"]
 
 
 @pytest.mark.slow
-def test_gains_stand_beside_stated_ones_only_where_there_are_any() -> None:
+def test_stated_gains_are_shown_only_where_there_are_any() -> None:
     known = Drives(("A",) * 3, (2.0,) * 3, (100.0,) * 3, "motor", ("N.m/A",) * 3)
     heads = "Motor Identified ± σ σ/|g| σ bootstrap σ classical At the joint Unit "
     result = carrying({"M": 3.0}, {}, known)
-    assert heads + "Stated |e| Hangs on" in Outline(render(result, (), TITLE)).text
+    assert heads + "Stated |e| Depends on" in Outline(render(result, (), TITLE)).text
     assert result.gains is not None
     unknown = replace(result, gains=replace(result.gains, drives=replace(known, gain=None)))
     source = Outline(render(unknown, (), TITLE)).text
-    assert heads + "Hangs on" in source
+    assert heads + "Depends on" in source
     assert "stated gain" not in source
 
 
@@ -294,7 +245,7 @@ def test_tables_have_headers_and_the_page_a_language() -> None:
     assert targets <= set(identifiers)
 
 
-def test_figures_are_valid_plotly_and_tell_the_truth() -> None:
+def test_figures_are_valid_plotly_and_hold_the_measured_numbers() -> None:
     _, prediction = example()
     joint = figures(page())[0]["joints"][1]
     go.Figure(joint["figure"])
@@ -351,7 +302,9 @@ def test_hardly_any_rows_still_make_a_page(count: int) -> None:
     [
         (1.24816, 0.02503, ("1.248", "0.025")),
         (-0.00001, 0.0123, ("0.000", "0.012")),
-        (1234.5, 321.0, ("1234.5", "321")),
+        (1234.6, 321.0, ("1235", "321")),
+        (2e6, 50.0, ("2000000", "50")),
+        (5.0, 2e7, ("5", "2.0e+07")),
         (2.0, 1e-15, ("2", "1.0e-15")),
         (2.0, 0.0, ("2.000", "0")),
         (2.0, np.nan, ("2.000", "—")),
@@ -363,14 +316,18 @@ def test_as_many_digits_as_the_error_bar_allows(value: float, deviation: float, 
 
 
 def test_numbers_in_print() -> None:
-    assert [share(x) for x in (0.0, 0.0477, 0.1208, 3.2, np.inf, np.nan)] == [
+    assert [share(x) for x in (0.0, 0.0477, 0.1208, 3.2, np.inf, np.nan, -0.5, -np.inf)] == [
         "0.00%",
         "4.77%",
         "12.1%",
         "320%",
         "> 999%",
         "—",
+        "-50.0%",
+        "< -999%",
     ]
+    assert [percent(x) for x in (0.0477, 1e9, np.nan)] == ["4.77", "> 999", "—"]
+    assert [estimate(2.0, x) for x in (0.0, 0.03, np.nan)] == ["2", "2.000 ± 0.030", "2.000 ± —"]
     assert [number(x, 3) for x in (0.06, 1465.0, np.inf, np.nan)] == ["0.0600", "1465", "∞", "—"]
     assert spoken("Explains nan% of it") == "Explains — of it"
     assert [quality(1.0, x) for x in (0.05, 0.1, 0.5, np.inf, np.nan)] == [
@@ -380,17 +337,18 @@ def test_numbers_in_print() -> None:
         "weak",
         "no error bar",
     ]
-    assert [bar_length(x) for x in (np.nan, 0.0, 0.1, np.inf)] == [0.0, 0.0, 50.0, 100.0]
+    assert [gauge_length(x) for x in (np.nan, 0.0, 0.1, np.inf)] == [0.0, 0.0, 50.0, 100.0]
 
 
-def test_gravest_findings_first() -> None:
+def test_most_severe_findings_first() -> None:
     mixed = [
-        Finding("a", "info", ""),
-        Finding("b", "error", ""),
-        Finding("c", "warning", ""),
-        Finding("d", "error", ""),
+        Finding("gaps", "info", ""),
+        Finding("missing-value", "error", ""),
+        Finding("loop-singular", "warning", ""),
+        Finding("constant-channel", "error", ""),
     ]
-    assert [finding.code for finding in ordered_findings(mixed)] == ["b", "d", "c", "a"]
+    ordered = ["missing-value", "constant-channel", "loop-singular", "gaps"]
+    assert [finding.code for finding in ordered_findings(mixed)] == ordered
 
 
 def test_embedding_is_safe_and_faithful() -> None:

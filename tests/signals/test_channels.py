@@ -111,7 +111,7 @@ def test_unknown_gains_of_coupled_motors_stay_apart_from_gears_and_coupling() ->
     resolved = resolve(channels(effort=effort), coupled())
     np.testing.assert_allclose(resolved.effort.matrix, coupled().motor_map.T @ np.diag([100.0, 50.0, 80.0]))
     assert resolved.drives.gain is None
-    with pytest.raises(DataError, match=r'belongs to motors.* set side = "motor"'):
+    with pytest.raises(DataError, match=r'is identified per motor.* set side = "motor"'):
         resolve(channels(effort=signal("i", "A", gain="unknown")), coupled())
 
 
@@ -249,12 +249,12 @@ MISTAKES = {
     "motor without ratio": (channels(q=signal("q", "rad", side="motor")), "side = \"motor\" needs 'ratio'"),
     "ratio on the joint side": (
         channels(effort=signal("i", "N.m", ratio=10.0)),
-        "Channel 'effort': 'ratio' only acts with side = \"motor\"",
+        "Channel 'effort': 'ratio' applies only with side = \"motor\"",
     ),
     "unknown side": (channels(q=signal("q", "rad", side="moter")), "Unknown side 'moter'. Did you mean 'motor'?"),
-    "column twice": (channels(q=Signal(["q1", "q1", "q3"], "rad")), "column q1 is given to more than one joint"),
-    "column of two signals": (channels(effort=Signal(Q3, "N.m")), "Column q1, q2, q3 is given to more than one signal"),
-    "clock as a position": (channels(q=Signal(["t", "q2", "q3"], "rad")), "Column t is given to more than one signal"),
+    "column twice": (channels(q=Signal(["q1", "q1", "q3"], "rad")), "column q1 is used by more than one joint"),
+    "column of two signals": (channels(effort=Signal(Q3, "N.m")), "Column q1, q2, q3 is used by more than one signal"),
+    "clock as a position": (channels(q=Signal(["t", "q2", "q3"], "rad")), "Column t is used by more than one signal"),
     "zero ratio": (
         channels(q=signal("q", "rad", side="motor", ratio=[1.0, 0.0, 2.0])),
         "Channel 'q': ratio must be finite and not zero",
@@ -262,8 +262,8 @@ MISTAKES = {
     "zero sign": (channels(q=signal("q", "rad", sign=0.0)), "sign must be finite and not zero"),
     "infinite gain": (channels(effort=signal("i", "A", gain=np.inf)), "gain must be finite"),
     "offset that is no number": (channels(q=signal("q", "rad", offset=np.nan)), "offset must be finite"),
-    "offset of velocities": (channels(v=signal("v", "rad/s", offset=1.0)), "'offset' only acts on positions"),
-    "offset of efforts": (channels(effort=signal("i", "N.m", offset=1.0)), "'offset' only acts on positions"),
+    "offset of velocities": (channels(v=signal("v", "rad/s", offset=1.0)), "'offset' applies to positions only"),
+    "offset of efforts": (channels(effort=signal("i", "N.m", offset=1.0)), "'offset' applies to positions only"),
 }
 
 

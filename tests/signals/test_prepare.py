@@ -108,8 +108,8 @@ def test_values_held_for_several_rows_are_stale(held: int, chunk_rows: int) -> N
     assert samples.rate == pytest.approx(1000.0 / held)
     assert samples.count == 600
     np.testing.assert_array_equal(stretch_of(samples).q[0], fresh["q_joint1"])
-    assert f"dropped {600 * (held - 1)} stale rows (equal to the row before in every channel)" in samples.history
-    assert [finding.code for finding in samples.findings] == ["unfiltered-derivatives", "stale-rows"]
+    assert f"dropped {600 * (held - 1)} repeated rows (equal to the previous row in every channel)" in samples.history
+    assert [finding.code for finding in samples.findings] == ["unfiltered-derivatives", "repeated-rows"]
 
 
 def test_rows_with_a_repeated_time_are_dropped() -> None:
@@ -190,7 +190,7 @@ def test_time_that_goes_backwards_between_chunks(chunk_rows: int) -> None:
 
 
 def test_too_few_rows() -> None:
-    with pytest.raises(DataError, match=r"has 5 distinct rows; that is too short"):
+    with pytest.raises(DataError, match=r"has 5 distinct rows, too few"):
         prepared(log_at(np.arange(5) / 100.0))
 
 
@@ -225,9 +225,9 @@ def test_windows_by_rows_and_by_seconds_agree(chunk_rows: int) -> None:
     [
         ({"rows": (0, 10)}, "rows must be [first, last] with 1 <= first < last, not [0, 10]"),
         ({"rows": (10, 10)}, "rows must be [first, last]"),
-        ({"rows": (10, 5000)}, "rows 10 to 5000 were asked for, it has 1000"),
+        ({"rows": (10, 5000)}, "rows 10 to 5000 were requested, and it has 1000"),
         ({"seconds": (4.0, 3.0)}, "seconds must be [from, to] with from < to, not [4.0, 3.0]"),
-        ({"seconds": (400.0, 500.0)}, "nothing is left between 400 s and 500 s of its clock"),
+        ({"seconds": (400.0, 500.0)}, "has no rows between 400 s and 500 s of its clock"),
     ],
 )
 def test_impossible_windows(options: dict, message: str) -> None:
@@ -293,8 +293,8 @@ def test_top_speed_and_travel() -> None:
     ("settings", "message"),
     [
         (Preparation(cutoff_hz=50.0), "prepare.cutoff_hz = 50 is not below half the rate of log 'run' (100 Hz)"),
-        (Preparation(rate_hz=20.0), "resampling it at 20 Hz would fold fast content onto slow"),
-        (Preparation(gap_s=0.001), "prepare.gap_s = 0.001 is shorter than the step of log 'run' (0.01 s)"),
+        (Preparation(rate_hz=20.0), "resampling it at 20 Hz would cause aliasing"),
+        (Preparation(gap_s=0.001), "prepare.gap_s = 0.001 is shorter than the time step of log 'run' (0.01 s)"),
     ],
 )
 def test_settings_that_do_not_fit_the_log(settings: Preparation, message: str) -> None:
@@ -459,7 +459,7 @@ def test_a_frozen_logger_is_a_gap() -> None:
 def test_an_effort_that_never_changes_is_dead() -> None:
     log = log_at(np.arange(1000) / 100.0)
     log["tau_joint1"] = np.full(1000, 0.5)
-    assert prepared(log).dead.tolist() == [True]
+    assert prepared(log).constant_effort.tolist() == [True]
 
 
 # --- Lost rows, jitter and rates, all the way to the parameters -------------------------------------------------------
@@ -530,7 +530,7 @@ def test_a_clipped_effort_is_told(sign: float, chunk_rows: int) -> None:
     assert samples.saturation[0] == np.mean(NOISY >= 9.0)
     (finding,) = (finding for finding in samples.findings if finding.code == "saturated-effort")
     assert (finding.severity, finding.where) == ("warning", "joint1")
-    assert f"in {np.mean(NOISY >= 9.0):.2%} of the rows it sits at {9 * sign:g}, as logged" in finding.message
+    assert f"clipped at {9 * sign:g} (as logged) in {np.mean(NOISY >= 9.0):.2%} of the rows" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_wrong_requests_are_refused_at_once() -> None:
         recording.chunks(["tme"])
     with pytest.raises(DataError, match="No column"):
         recording.chunks([])
-    with pytest.raises(DataError, match="0 rows"):
+    with pytest.raises(DataError, match="at least 1, not 0"):
         recording.chunks(["q1"], 0)
 
 
@@ -246,7 +246,7 @@ def test_repeated_names_are_numbered_and_noted(write: Write) -> None:
 def test_a_bad_first_row_is_no_header(write: Write) -> None:
     refused(write("t,q\n0,oops\n1,2\n2,3\n"), "'oops'", "row 1")
     refused(write("t,q1,q2\n0,1\n1,2,3\n2,3,4\n"), "Line 2", "2 cells")
-    refused(write("0,1\n1,2,3\n2,3,4\n"), "Line 1", "2 cells where 3")
+    refused(write("0,1\n1,2,3\n2,3,4\n"), "Line 1", "2 cells instead of 3")
 
 
 def test_headerless_files_number_their_columns(write: Write) -> None:
@@ -286,13 +286,13 @@ def test_row_numbers_hold_across_blocks(write: Write, monkeypatch: pytest.Monkey
     monkeypatch.setattr(delimited, "BLOCK_BYTES", 32)
     lines = [f"{k},{k}" for k in range(50)]
     refused(write("\n".join(["t,q", *lines, "", "50,x"])), "row 51", "'x'")
-    refused(write("\n".join(["t,q", *lines, "", "50,1,2"])), "Line 53", "3 cells", "2 were")
+    refused(write("\n".join(["t,q", *lines, "", "50,1,2"])), "Line 53", "3 cells", "instead of 2")
 
 
 @pytest.mark.parametrize("row", ["1", "1,2", "1,2,3,4", "1,2,3,"])
 @pytest.mark.parametrize("columns", [(), ("t",)])
 def test_ragged_rows_name_the_line(write: Write, row: str, columns: tuple[str, ...]) -> None:
-    refused(write(f"t,q1,q2\n0,0,0\n0,0,0\n{row}\n0,0,0\n"), "Line 4", "3 were expected", columns=columns)
+    refused(write(f"t,q1,q2\n0,0,0\n0,0,0\n{row}\n0,0,0\n"), "Line 4", "instead of 3", columns=columns)
 
 
 def test_long_and_short_rows_do_not_cancel(write: Write) -> None:
@@ -307,7 +307,7 @@ def test_decimal_commas_between_commas_are_explained(write: Write) -> None:
     ("content", "fragment"),
     [
         ("", "empty"),
-        ("# only\n# comments\n\n", "nothing but comments"),
+        ("# only\n# comments\n\n", "only comments"),
         ("t,q\n", "header but no rows"),
         ("t,q\n\n", "header but no rows"),
         ("t\0,q\n0,1\n", "not a text file"),
@@ -384,7 +384,7 @@ def test_parquet_without_rows(tmp_path: Path) -> None:
 
 def test_files_that_are_none(write: Write, tmp_path: Path) -> None:
     write("t,q\n0,1\n", "there.csv")
-    refused(tmp_path / "absent.csv", "no file", "there.csv")
+    refused(tmp_path / "absent.csv", "does not exist", "there.csv")
     refused(tmp_path / "nowhere" / "absent.csv", "does not exist either")
     refused(tmp_path, "folder")
     refused(write("x", "run.xyz"), "'.xyz'", ".parquet", ".csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,28 +19,67 @@ from steelyard.project.project import read_project
 from steelyard.signals.channels import Linear
 from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Piece, Samples, Stretch
-from steelyard.signals.spectrum import PARALLEL_FACTOR, POSITION_FACTOR, Cutoffs, propose_cutoffs, quanta
+from steelyard.signals.spectrum import (
+    BELOW_RISE,
+    LEAST_PERIODS,
+    POSITION_FACTOR,
+    RISE,
+    Bandwidth,
+    Cutoffs,
+    propose_cutoffs,
+    quanta,
+)
 from testbed.simulated import arm, channels_of, log_of, model_of, recording_of
 
-ARM = arm(2)
+# Rate [Hz] and standard deviation of the accelerations [rad/s²] of the simulated joints.
+RATE, SIZE = 500.0, 10.0
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "real").glob("*.toml"))
 
 
-def lively(band_hz: float, rate: float = 500.0, seconds: float = 40.0, noise: float = 1e-3, seed: int = 0) -> Samples:
-    """Two joints whose effort is white up to `band_hz` and whose position is its double integral; a hundredth of that
-    band for the second joint. Noise on both, `noise` of their spread."""
+def joint(
+    band_hz: float,
+    seed: int = 0,
+    *,
+    resonance: tuple[float, float] | None = None,
+    step: float = 0.0,
+    rate: float = RATE,
+    seconds: float = 40.0,
+) -> Array:
+    """Position [rad] (N,) of a joint whose acceleration has a standard deviation of 10 rad/s², flat up to `band_hz`.
+
+    `resonance` (f, p) adds vibration of ±10 % around f [Hz] with the fraction p of the power of that acceleration.
+    `step` rounds the position, as an encoder does.
+    """
     rng = np.random.default_rng(seed)
     count = int(seconds * rate)
 
-    def limited(band: float) -> Array:
-        sections = butter(8, band, fs=rate, output="sos")
-        return np.asarray(sosfiltfilt(sections, rng.standard_normal(count + 4000)))[2000:-2000]
+    def noise(band: float | tuple[float, float]) -> Array:
+        sections = butter(2, band, "low" if isinstance(band, float) else "band", fs=rate, output="sos")
+        x = np.asarray(sosfiltfilt(sections, rng.standard_normal(count + 4000)))[2000:-2000]
+        return x / np.std(x)
 
-    effort = np.stack([limited(band_hz), limited(0.3 * band_hz)])
-    spectrum, frequency = np.fft.rfft(effort), np.fft.rfftfreq(count, 1.0 / rate)
-    q = np.fft.irfft(np.where(frequency > 0.1, spectrum / np.maximum(frequency, 0.1) ** 2, 0.0), count)
-    noisy = [x + noise * np.std(x, axis=1, keepdims=True) * rng.standard_normal(x.shape) for x in (q, effort)]
-    return Samples.from_arrays("run", ARM.joint_names, rate, noisy[0], 0 * q, 0 * q, noisy[1])
+    acceleration = SIZE * noise(band_hz)
+    if resonance is not None:
+        f, power = resonance
+        acceleration += SIZE * np.sqrt(power) * noise((0.9 * f, 1.1 * f))
+    spectrum, frequency = np.fft.rfft(acceleration), np.fft.rfftfreq(count, 1.0 / rate)
+    q = np.fft.irfft(np.where(frequency > 0.1, -spectrum / (2 * np.pi * np.maximum(frequency, 0.1)) ** 2, 0.0), count)
+    return np.round(q / step) * step if step else q
+
+
+def run_of(*q: Array, name: str = "run", rate: float = RATE, effort: Array | None = None) -> Samples:
+    """A run of these positions; the efforts are the positions unless given."""
+    together = np.stack(q)
+    names = [f"joint{k + 1}" for k in range(len(q))]
+    still = np.zeros_like(together)
+    return Samples.from_arrays(name, names, rate, together, still, still, together if effort is None else effort)
+
+
+@cache
+def shaken(resonance_hz: float = 20.0, power: float = 0.05, band_hz: float = 2.0, seconds: float = 40.0) -> Samples:
+    """Two joints, the first with a resonance, the second slower and free of it."""
+    first = joint(band_hz, 1, resonance=(resonance_hz, power), seconds=seconds)
+    return run_of(first, joint(0.5 * band_hz, 2, seconds=seconds))
 
 
 def cut(samples: Samples, size: int) -> Samples:
@@ -49,86 +89,117 @@ def cut(samples: Samples, size: int) -> Samples:
     return replace(samples, open=lambda: iter(Piece(0, s, *(x[:, s : s + size] for x in whole[2:])) for s in starts))
 
 
-def scaled(samples: Samples, position: float, effort: float) -> Samples:
-    (piece,) = samples.open()
-    arrays = (position * piece.q, position * piece.v, position * piece.a, effort * piece.effort)
-    return Samples.from_arrays(samples.name, samples.joints, samples.rate, *arrays)
-
-
 # --- The rule ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("band", [1.0, 3.0, 10.0])
-def test_f_dyn_is_the_band_of_the_faster_of_two_joints(band: float) -> None:
-    cutoffs = propose_cutoffs([lively(band)])
-    # 99 % of a flat spectrum and the filter's skirt, to an eighth of a hertz
-    assert cutoffs.f_dyn_hz == pytest.approx(band, rel=0.1, abs=0.13)
-    assert cutoffs.cutoff_hz == pytest.approx(POSITION_FACTOR * cutoffs.f_dyn_hz)
-    assert cutoffs.lowpass_hz == pytest.approx(PARALLEL_FACTOR * cutoffs.f_dyn_hz)
-    slow = cutoffs.evidence[1]
-    assert slow.f_dyn_hz == pytest.approx(0.3 * band, rel=0.15, abs=0.13)
+@pytest.mark.parametrize("power", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("resonance", [12.0, 20.0, 40.0])
+def test_accelerations_rise_at_a_resonance_and_the_filter_is_below_it(resonance: float, power: float) -> None:
+    found = propose_cutoffs([shaken(resonance, power)])
+    first, second = found.evidence
+    # the skirt of a strong resonance starts below it, and spectra are averaged over 15 % of the frequency
+    assert 0.8 * resonance < first.rise_hz < 1.1 * resonance
+    assert second.rise_hz == pytest.approx(RATE / 2)
+    assert found.lowpass_hz == pytest.approx(BELOW_RISE * first.rise_hz, rel=0.01)
+    assert found.lowpass_hz < 0.8 * resonance
+    assert found.cutoff_hz == pytest.approx(POSITION_FACTOR * found.lowpass_hz, rel=0.01)
 
 
-def test_the_rule_is_told_in_words() -> None:
-    run = lively(3.0)
-    told = propose_cutoffs([run])
-    f, c, low = told.f_dyn_hz, told.cutoff_hz, told.lowpass_hz
-    assert told.rule == (
-        f"f_dyn = {f:g} Hz (99% of the power of joint1's effort above its noise), "
-        f"cutoff_hz = 5 f_dyn = {c:.4g}, lowpass_hz = 2 f_dyn = {low:.4g}"
-    )
-    several = propose_cutoffs([replace(lively(1.0, seed=1), name="slow"), run])
-    assert "joint1's effort in 'run' above its noise" in several.rule
-    assert several.f_dyn_hz == told.f_dyn_hz
+def test_vibration_below_one_percent_of_the_motion_does_not_count() -> None:
+    assert propose_cutoffs([shaken(20.0, 0.005)]).evidence[0].rise_hz == pytest.approx(RATE / 2)
 
 
-def test_one_joint_of_many_does_not_set_it_for_all() -> None:
-    """The last joint works at several times the band of the others."""
-    parts = [next(iter(lively(band, seed=k).open())) for k, band in enumerate((1.0, 2.0, 3.0, 1.5, 2.5, 15.0))]
-    q, effort = np.concatenate([p.q[:1] for p in parts]), np.concatenate([p.effort[:1] for p in parts])
-    joints = [f"joint{k}" for k in range(len(q))]
-    told = propose_cutoffs([Samples.from_arrays("run", joints, 500.0, q, 0 * q, 0 * q, effort)])
-    assert told.f_dyn_hz == pytest.approx(3.0, rel=0.1)
-    assert told.evidence[-1].f_dyn_hz == pytest.approx(15.0, rel=0.1)
+@pytest.mark.parametrize("step", [1e-4, 1e-3, 1e-2])
+def test_accelerations_rise_where_rounding_takes_over(step: float) -> None:
+    """Rounding has the density s²/12/(rate/2): (2π)⁴ f⁵/5 of it is 1 % of the power of the motion at the rise."""
+    density = step**2 / 12.0 / (RATE / 2)
+    expected = (5.0 * RISE * SIZE**2 / density / (2 * np.pi) ** 4) ** 0.2
+    found = propose_cutoffs([run_of(joint(2.0, step=step), joint(1.0, 1))])
+    assert found.evidence[0].rise_hz == pytest.approx(expected, rel=0.15)
+    assert found.lowpass_hz == pytest.approx(BELOW_RISE * found.evidence[0].rise_hz, rel=0.01)
+
+
+@pytest.mark.parametrize("band", [0.5, 1.5, 4.0])
+def test_the_motion_band_follows_the_motion_and_the_filter_does_not(band: float) -> None:
+    shaky = joint(2.0, resonance=(60.0, 1.0)) - joint(2.0)
+    swinging = np.sin(2 * np.pi * band * np.arange(len(shaky)) / RATE)
+    size = np.std(np.diff(shaky, 2)) / np.std(np.diff(swinging, 2))
+    found = propose_cutoffs([run_of(3.0 * size * swinging + shaky)])
+    # the Hann window spreads a line over two bins of an eighth of a hertz to either side
+    assert band - 0.01 <= found.motion_hz <= band + 0.26
+    assert found.lowpass_hz == pytest.approx(0.7 * 53.0, rel=0.1)
+
+
+def test_the_lowest_rise_of_the_joints_decides() -> None:
+    found = propose_cutoffs([run_of(*(joint(2.0, k, resonance=(f, 0.1)) for k, f in enumerate((40.0, 15.0, 25.0))))])
+    assert found.lowpass_hz == pytest.approx(BELOW_RISE * found.evidence[1].rise_hz, rel=0.01)
+    assert "joint2" in found.rule
+
+
+def test_of_several_runs_the_median_decides() -> None:
+    runs = [replace(shaken(f), name=f"at {f:g} Hz") for f in (40.0, 12.0, 20.0)]
+    found = propose_cutoffs(runs)
+    assert found.lowpass_hz == propose_cutoffs([shaken(20.0)]).lowpass_hz
+    assert "joint1 in 'at 20 Hz'" in found.rule
+    assert [b.run for b in found.evidence] == [run.name for run in runs for _ in range(2)]
+    # of two runs, the lower
+    assert propose_cutoffs(runs[::2]).lowpass_hz == propose_cutoffs([shaken(20.0)]).lowpass_hz
+
+
+def test_a_short_log_keeps_24_periods_of_the_filter() -> None:
+    short = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)])
+    assert short.lowpass_hz == pytest.approx(LEAST_PERIODS / 2.0)
+    assert "raised to 12 for 24 periods in 2 s" in short.rule
+    assert short.cutoff_hz == pytest.approx(POSITION_FACTOR * short.lowpass_hz)
+    longer = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 4)
+    assert longer.lowpass_hz < 10.0
+    assert "raised" not in longer.rule
 
 
 def test_cutoffs_stay_below_what_the_rate_allows() -> None:
-    told = propose_cutoffs([lively(10.0, rate=100.0)])
-    assert told.cutoff_hz == pytest.approx(40.0)
-    assert "lowered to 40 (0.4 of the rate)" in told.rule
-    assert told.lowpass_hz == pytest.approx(2 * told.f_dyn_hz)
+    fast = propose_cutoffs([run_of(joint(2.0))])
+    assert fast.lowpass_hz == pytest.approx(0.35 * RATE)
+    assert fast.cutoff_hz == pytest.approx(0.4 * RATE)
+    assert "cutoff_hz = 2.5 lowpass_hz = 438, lowered to 200 (0.4 of the rate)" in fast.rule
+    # the slowest of several clocks limits all
+    slow = replace(run_of(joint(2.0, rate=50.0), rate=50.0), name="slow")
+    both = propose_cutoffs([run_of(joint(2.0)), run_of(joint(2.0, 1)), slow])
+    assert both.lowpass_hz == both.cutoff_hz == pytest.approx(20.0)
+    assert "lowpass_hz = 0.7 of it = 175, lowered to 20 (0.4 of the rate)" in both.rule
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-3, 1e-2])
-def test_noise_moves_the_rule_little(noise: float) -> None:
-    assert propose_cutoffs([lively(3.0, noise=noise)]).f_dyn_hz == pytest.approx(3.0, rel=0.12)
-
-
-def test_a_ripple_beyond_the_band_is_not_dynamics() -> None:
-    """A tenth of the effort's power at 90 Hz, where the position shows nothing: the ripple the filter is for."""
-    clean = lively(3.0)
-    (piece,) = clean.open()
-    ripple = np.sin(2 * np.pi * 90.0 * np.arange(piece.q.shape[1]) / clean.rate) * 0.45 * np.std(piece.effort[0])
-    rippled = Samples.from_arrays(
-        "run", ARM.joint_names, clean.rate, piece.q, piece.v, piece.a, piece.effort + np.stack([ripple, 0 * ripple])
+def test_the_rule_is_told_in_words() -> None:
+    found = propose_cutoffs([shaken()])
+    rise = found.evidence[0].rise_hz
+    assert found.rule == (
+        f"the accelerations of joint1 rise above the motion at {rise:.3g} Hz, "
+        f"lowpass_hz = 0.7 of it = {found.lowpass_hz:.3g}; cutoff_hz = 2.5 lowpass_hz = {found.cutoff_hz:.3g}"
     )
-    assert propose_cutoffs([rippled]).f_dyn_hz == pytest.approx(propose_cutoffs([clean]).f_dyn_hz, rel=0.05)
 
 
 # --- What it must not depend on ---------------------------------------------------------------------------------------
 
 
+def test_efforts_do_not_matter() -> None:
+    """A resonance that only the efforts contain is not in the accelerations, and the filter removes it alike."""
+    plain = shaken()
+    (piece,) = plain.open()
+    ripple = 10.0 * np.sin(2 * np.pi * 6.0 * np.arange(piece.q.shape[1]) / RATE)
+    assert propose_cutoffs([run_of(*piece.q, effort=piece.q + ripple)]) == propose_cutoffs([plain])
+
+
 @pytest.mark.slow
 @given(st.floats(-6, 6), st.floats(-6, 6))
 def test_units_do_not_matter(position: float, effort: float) -> None:
-    run = lively(3.0, seconds=20.0)
-    assert propose_cutoffs([scaled(run, 10.0**position, 10.0**effort)]).f_dyn_hz == propose_cutoffs([run]).f_dyn_hz
+    plain = shaken(seconds=20.0)
+    (piece,) = plain.open()
+    scaled = run_of(*(10.0**position * piece.q), effort=10.0**effort * piece.effort)
+    assert propose_cutoffs([scaled]) == propose_cutoffs([plain])
 
 
 @pytest.mark.parametrize("size", [1000, 4096, 7777])
 def test_pieces_do_not_matter(size: int) -> None:
-    run = lively(3.0)
-    assert propose_cutoffs([cut(run, size)]) == propose_cutoffs([run])
+    assert propose_cutoffs([cut(shaken(), size)]) == propose_cutoffs([shaken()])
 
 
 def test_chunks_of_the_reader_do_not_matter() -> None:
@@ -142,37 +213,56 @@ def test_chunks_of_the_reader_do_not_matter() -> None:
 
 
 def test_only_the_window_and_whole_segments_count() -> None:
-    run = lively(3.0, seconds=20.0)
-    (piece,) = run.open()
-    rng = np.random.default_rng(8)
-    loud = piece.effort.copy()
-    loud[:, :5000] += 30.0 * rng.standard_normal((2, 5000))
-    outside = Samples.from_arrays("run", ARM.joint_names, run.rate, piece.q, piece.v, piece.a, loud)
-    windowed = replace(outside, stretches=(Stretch(0.0, 10000, (0, 10000), (5000, 10000)),))
-    assert propose_cutoffs([windowed]).f_dyn_hz == pytest.approx(3.0, rel=0.1)
+    plain = shaken(seconds=20.0)
+    (piece,) = plain.open()
+    shaky = piece.q.copy()
+    shaky[:, :5000] += 1e-2 * np.random.default_rng(8).standard_normal((2, 5000))
+    disturbed = run_of(*shaky)
+    windowed = replace(disturbed, stretches=(Stretch(0.0, 10000, (0, 10000), (5000, 10000)),))
+    assert propose_cutoffs([disturbed]).lowpass_hz < 12.0
+    assert propose_cutoffs([windowed]).evidence[0].rise_hz == pytest.approx(19.0, rel=0.1)
 
 
-def test_a_joint_that_rests_or_has_a_dead_effort_does_not_count() -> None:
-    run = lively(3.0)
-    (piece,) = run.open()
-    rng = np.random.default_rng(9)
-    noise = 1e-5 * rng.standard_normal(piece.q.shape)
-    resting = np.stack([noise[0], piece.q[1]])
-    still = Samples.from_arrays("run", ARM.joint_names, run.rate, resting, noise, noise, piece.effort)
-    # the lowest bins of a position are never free of leakage
-    assert propose_cutoffs([still]).evidence[0].f_dyn_hz < 0.5
-    assert propose_cutoffs([still]).f_dyn_hz == pytest.approx(0.9, rel=0.15)
-    dead = Samples.from_arrays("run", ARM.joint_names, run.rate, piece.q, noise, noise, piece.effort * [[0.0], [1.0]])
-    assert propose_cutoffs([dead]).evidence[0].f_dyn_hz == 0.0
+def test_a_joint_that_rests_does_not_count() -> None:
+    moving = joint(2.0, resonance=(20.0, 0.1))
+    noise = 1e-5 * np.random.default_rng(9).standard_normal(moving.shape)
+    resting = propose_cutoffs([run_of(moving, noise)])
+    assert resting.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0)
+    assert resting.lowpass_hz == propose_cutoffs([run_of(moving)]).lowpass_hz
+
+
+def test_a_joint_that_stands_still_or_is_dead_does_not_count() -> None:
+    moving = joint(2.0, resonance=(20.0, 0.1))
+    alone = propose_cutoffs([run_of(moving)])
+    dead = replace(run_of(moving, joint(2.0, 3, step=0.05)), constant_effort=np.array([False, True]))
+    for found in (propose_cutoffs([dead]), propose_cutoffs([run_of(moving, np.full(moving.shape, 0.7))])):
+        assert found.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0)
+        assert found.lowpass_hz == alone.lowpass_hz
+
+
+def test_one_coarse_slow_joint_does_not_widen_the_motion_of_all() -> None:
+    """Rounding of a slow joint looks like fast motion; it must not hide the resonance of the others."""
+    t = np.arange(int(40.0 * RATE)) / RATE
+    coarse = np.round(0.5 * np.sin(2 * np.pi * 0.05 * t) / 0.1) * 0.1
+    found = propose_cutoffs([run_of(*(joint(2.0, k, resonance=(14.0, 0.1)) for k in range(3)), coarse)])
+    assert found.evidence[3].motion_hz > 20.0
+    assert all(b.rise_hz == pytest.approx(12.2, rel=0.1) for b in found.evidence[:3])
 
 
 def test_noise_alone_is_an_error_that_says_what_to_do() -> None:
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((4, 2, 5000))
-    with pytest.raises(DataError, match=r"No joint of 'run' moves and works above its noise.*set cutoff_hz"):
-        propose_cutoffs([Samples.from_arrays("run", ARM.joint_names, 100.0, *x)])
-    with pytest.raises(DataError, match="has 40 samples in a row; a spectrum needs 64"):
-        propose_cutoffs([Samples.from_arrays("run", ARM.joint_names, 100.0, *x[..., :40])])
+    x = np.random.default_rng(3).standard_normal((2, 5000))
+    with pytest.raises(DataError, match=r"No joint of 'run' moves above the noise of its position.*set cutoff_hz"):
+        propose_cutoffs([run_of(*x, rate=100.0)])
+
+
+def test_a_log_without_motion_is_an_error_that_says_what_to_do() -> None:
+    still = np.full((2, 5000), 0.3)
+    with pytest.raises(DataError, match=r"No joint of 'run' moves above the noise of its position.*set cutoff_hz"):
+        propose_cutoffs([run_of(*still)])
+    with pytest.raises(DataError, match="has 40 consecutive samples; a spectrum needs 64"):
+        propose_cutoffs([run_of(*still[:, :40])])
+    with pytest.raises(DataError, match=r"No joint of \(no runs\)"):
+        propose_cutoffs([])
 
 
 # --- Rounding ---------------------------------------------------------------------------------------------------------
@@ -249,5 +339,7 @@ def test_recorded_logs_have_sensible_bands_and_are_not_clipped(file: Path) -> No
     robot, channels = project.robot(), project.spec.channels.channel_map()
     runs = [prepare(read_recording(log), robot, channels) for log in logs]
     assert not [finding for run in runs for finding in run.findings if finding.code == "saturated-effort"]
-    # industrial arms: no slower than the motion's own harmonics, no faster than their lowest resonance
-    assert 1.0 < propose_cutoffs(runs).f_dyn_hz < 15.0
+    found = propose_cutoffs(runs)
+    # industrial arms: above slow motion, below any resonance or noise that a log of 100 Hz or more contains
+    assert 0.1 < found.motion_hz < 15.0
+    assert 1.0 < found.lowpass_hz < 50.0

@@ -350,7 +350,7 @@ def test_samples_and_recording() -> None:
     for given_back, mine in zip(piece[2:], (run.q, run.v, run.a, run.tau), strict=True):
         assert np.array_equal(given_back, mine)
     assert samples.rate == 1000.0
-    assert samples.history == ("simulated at 1000 Hz under 'pid' on the joint side", "up to 1 step a sample", "exact derivatives")  # fmt: skip # noqa: E501
+    assert samples.history == ("simulated at 1000 Hz under 'pid' on the joint side", "up to 1 step per sample", "exact derivatives")  # fmt: skip # noqa: E501
     recording = run.recording("log")
     assert recording.columns == ("t", "q_joint1", "q_joint2", "tau_joint1", "tau_joint2")
     (chunk,) = recording.chunks(recording.columns)
@@ -603,7 +603,7 @@ def test_controllers_from_tables() -> None:
         ({"kind": "pi"}, "Unknown kind of controller 'pi'. Did you mean 'pid'"),
         ({}, "Unknown kind of controller 'None'"),
         ({"kind": "pd", "kq": 1}, "Controller 'pd': Unknown key 'kq'. Valid: kp, kd, bandwidth_hz"),
-        ({"kind": "pd", "kp": 1}, "kd is missing beside kp"),
+        ({"kind": "pd", "kp": 1}, "kd is needed in addition to kp"),
         ({"kind": "pd", "kp": 1, "kd": 1, "bandwidth_hz": 3}, "give gains .* or bandwidths, not both"),
         ({"kind": "pd", "kp": "much", "kd": 1}, "kp must be a number, 6 numbers or a table by joint name, not 'much'"),
         ({"kind": "pd", "kp": [1, 2], "kd": 1}, "kp must be a number, 6 numbers"),
@@ -639,16 +639,16 @@ def test_an_indefinite_model_names_sample_joint_and_parameters() -> None:
     with pytest.raises(SimulationError, match=says):
         simulate(bad, Cascade.tuned(plant), moving(plant.robot), 1000.0)
     theta[plant.model.layout.index("joint6.Ia")] = -1.0
-    with pytest.raises(SimulationError, match=r"Of joint6 itself: link6.XX = .*joint6.Ia = -1"):
+    with pytest.raises(SimulationError, match=r"Parameters of joint6 itself: link6.XX = .*joint6.Ia = -1"):
         Cascade.tuned(Plant(plant.model, theta))
 
 
 def test_a_loop_that_diverges_says_when_and_where() -> None:
     plant = plant_of(arm(2))
-    says = r"'arm' diverges: joint\d passes 1000 rad/s \(m/s\) at sample \d+ \(t = 0\.\d+ s\)"
+    says = r"'arm' diverges: joint\d exceeds 1000 rad/s \(m/s\) at sample \d+ \(t = 0\.\d+ s\)"
     with pytest.raises(SimulationError, match=says):
         simulate(plant, PD.tuned(plant, 200.0), moving(plant.robot), 200.0)
-    with pytest.raises(SimulationError, match=r"'arm' diverges: joint\d passes 1000"):
+    with pytest.raises(SimulationError, match=r"'arm' diverges: joint\d exceeds 1000"):
         simulate(plant, PD(1e15, 1e15), moving(plant.robot), 200.0)
 
 
@@ -668,7 +668,7 @@ def test_presliding_too_short_for_the_rate() -> None:
         ({"velocity": "guess"}, "Unknown velocity 'guess'"),
         ({"encoder_step": -1.0}, "encoder_step must not be negative"),
         ({"encoder_ratio": 0.0}, "encoder_ratio must be finite and not zero"),
-        ({"torque_limit": [1.0, 2.0, 3.0]}, "torque_limit must be one number or 2, one a joint"),
+        ({"torque_limit": [1.0, 2.0, 3.0]}, "torque_limit must be one number, or 2 numbers"),
         ({"encoder_coupling": np.ones((2, 2))}, "encoder_coupling must be an invertible"),
         ({"disturbance": np.zeros((2, 7))}, r"disturbance must be finite and \(2, 101\)"),
         ({"encoder_noise": np.full((2, 101), np.nan)}, "encoder_noise must be finite"),
@@ -690,7 +690,7 @@ def test_plants_controllers_and_references_that_do_not_fit() -> None:
         Plant(plant.model, np.array([np.nan, *plant.theta[1:]]))
     with pytest.raises(ModelError, match="Controller 'pd': 3 values of kp for 2 joints"):
         simulate(plant, PD([1.0, 2.0, 3.0], 1.0), reference, 100.0)
-    with pytest.raises(SimulationError, match=r"must be \(2, samples\) for q, v and a; got \(3, 101\)"):
+    with pytest.raises(SimulationError, match=r"must be \(2, samples\) for q, v and a, not \(3, 101\)"):
         simulate(plant, free(2), moving(arm(3)), 100.0)
     broken = standing(np.zeros(2), 9)
     broken.v[1, 3] = np.nan
@@ -698,7 +698,7 @@ def test_plants_controllers_and_references_that_do_not_fit() -> None:
         simulate(plant, free(2), broken, 100.0)
     with pytest.raises(SimulationError, match="rate_hz must be positive"):
         simulate(plant, free(2), reference, 0.0)
-    with pytest.raises(SimulationError, match="Computed torque works on joint coordinates"):
+    with pytest.raises(SimulationError, match="Computed torque acts on joint coordinates"):
         simulate(plant, ComputedTorque.tuned(plant), reference, 100.0, Loop(side="motor"))
     with pytest.raises(SimulationError, match="The controller's model 'arm' has 3 axes, not 2"):
         simulate(plant, ComputedTorque.tuned(plant_of(arm(3))), reference, 100.0)

@@ -403,7 +403,9 @@ def test_readings_out_of_reach_of_the_controllers_model_are_reported() -> None:
     plant = wide()
     noise = np.zeros((2, 20))
     noise[:, 7] = 1.2, -1.2
-    with pytest.raises(SimulationError, match=r"The controller's model cannot follow the readings\. .* at sample 7"):
+    with pytest.raises(
+        SimulationError, match=r"The model of the controller fails at the measured positions\. .* at sample 7"
+    ):
         simulate(
             plant, ComputedTorque.tuned(plant), standing(home_of(plant.robot), 20), 1000.0, Loop(encoder_noise=noise)
         )

@@ -225,9 +225,9 @@ def test_references_take_no_gain_and_no_column_twice() -> None:
     names = [f"qr_{n}" for n in arm(2).joint_names]
     with pytest.raises(DataError, match="Channel 'reference': 'gain' belongs to the effort"):
         resolve(channels(reference=Signal(names, "rad", gain=2.0)), arm(2))
-    with pytest.raises(DataError, match="Channel 'reference_v': 'offset' only acts on positions"):
+    with pytest.raises(DataError, match="Channel 'reference_v': 'offset' applies to positions only"):
         resolve(channels(reference_v=Signal(names, "rad/s", offset=1.0)), arm(2))
-    with pytest.raises(DataError, match="qr_joint1, qr_joint2 is given to more than one signal"):
+    with pytest.raises(DataError, match="qr_joint1, qr_joint2 is used by more than one signal"):
         resolve(channels(reference_v=Signal(names, "rad/s")), arm(2))
 
 
@@ -245,7 +245,7 @@ def test_a_reference_of_another_zero_is_refused() -> None:
     table = channels(reference=Signal([f"qr_{n}" for n in arm(2).joint_names], "rad", offset=[0.0, 1.57]))
     model = Model(arm(2), named_terms(DEFAULT_TERMS, sign_width=0.2))
     experiment = experiment_of(model, [prepared(log, table)], CASCADE)
-    with pytest.raises(DataError, match=r"reference of joint2 lies 1.57 rad .* offset of \[channels\] reference"):
+    with pytest.raises(DataError, match=r"reference of joint2 differs by 1.57 rad .* offset of \[channels\] reference"):
         experiment.references["run"]
 
 
@@ -280,7 +280,7 @@ def test_the_measured_motion_may_stand_for_the_reference() -> None:
     log, _, _ = log_with_reference()
     model = Model(arm(2), named_terms(DEFAULT_TERMS, sign_width=0.2))
     run_ = prepared(log, channels(reference=None, reference_v=None))
-    with pytest.raises(DataError, match=r"Run 'run' has no commanded motion: .*\[channels\] reference"):
+    with pytest.raises(DataError, match=r"Run 'run' has no commanded motion: set reference in \[channels\]"):
         experiment_of(model, [run_], CASCADE)
     experiment = experiment_of(model, [run_], CASCADE, reference="measured")
     assert experiment.approximate == MEASURED
@@ -367,7 +367,7 @@ MISTAKES = {
     "no controller": ((PROJECT[PROJECT.index("[controller]") : PROJECT.index("[[run]]")], ""), "add a [controller]"),
     "no reference": (
         (PROJECT[PROJECT.index("reference =") : PROJECT.index("[controller]")], "\n"),
-        'reference = "measured" under [experiment]',
+        'reference = "measured" in [experiment]',
     ),
     "kind": (('kind = "cascade"', 'kind = "cascad"'), "Did you mean 'cascade'?"),
     "key of the controller": (("position_hz", "positon_hz"), "Did you mean 'position_hz'?"),
@@ -380,7 +380,7 @@ MISTAKES = {
     "side": (("[[run]]", '[loop]\nside = "link"\n[[run]]'), "[loop]: Unknown side 'link'"),
     "delay": (("[[run]]", "[loop]\ndelay_s = 0.0003\n[[run]]"), "not a whole number of samples"),
     "ratio": (("[[run]]", "[loop]\nencoder_ratio = 0.0\n[[run]]"), "encoder_ratio must be finite and not zero"),
-    "lengths": (("[[run]]", "[loop]\ntorque_limit = [1.0, 2.0, 3.0]\n[[run]]"), "one number or 2"),
+    "lengths": (("[[run]]", "[loop]\ntorque_limit = [1.0, 2.0, 3.0]\n[[run]]"), "one number, or 2"),
     "missing joint": (("[[run]]", "[loop]\ntorque_limit = { joint1 = 1.0 }\n[[run]]"), "no value for joint2"),
     "sign": (("sign_width = 0.2", "sign_width = 0.0"), "sign_width = 0.2"),
 }
@@ -396,7 +396,7 @@ def test_mistakes_are_one_sentence_before_any_fit(name: str, project: Path) -> N
 
 def test_a_loop_without_a_controller_says_so(project: Path) -> None:
     text = PROJECT[PROJECT.index("[controller]") : PROJECT.index("[[run]]")]
-    with pytest.raises(ProjectError, match=r"\[loop\] says how runs are simulated, under a \[controller\]"):
+    with pytest.raises(ProjectError, match=r"\[loop\] needs a \[controller\]"):
         read_project(edited(project, (text, "[loop]\ndelay_s = 0.0\n\n")))
 
 

@@ -22,8 +22,9 @@ from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.robot import Drive, Link
 from steelyard.model.terms import named_terms
+from steelyard.model.terms.registry import nonnegative_symbols
 from steelyard.motion.random import random_fourier
-from steelyard.physical.consistency import NONNEGATIVE, check_links, link_columns, pseudo_inertia, pseudo_inertia_vector
+from steelyard.physical.consistency import check_links, link_columns, pseudo_inertia, pseudo_inertia_vector
 from steelyard.physical.nearest import Feasibility, nearest_feasible
 from steelyard.regression.information import stacked
 from steelyard.regression.observe import observe
@@ -47,7 +48,9 @@ def smallest_eigenvalue(layout: Layout, theta: Array) -> float:
 
 def smallest_drive(layout: Layout, theta: Array) -> float:
     """The least rotor inertia or friction."""
-    return min(float(x) for x, column in zip(theta, layout.columns, strict=True) if column.symbol in NONNEGATIVE)
+    return min(
+        float(x) for x, column in zip(theta, layout.columns, strict=True) if column.symbol in nonnegative_symbols()
+    )
 
 
 # --- Random robots ----------------------------------------------------------------------------------------------------

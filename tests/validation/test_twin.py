@@ -29,7 +29,7 @@ from steelyard.simulation.closed_loop import Reference, simulate
 from steelyard.simulation.experiment import experiment_of
 from steelyard.simulation.plant import Plant
 from steelyard.validation.forward import forward_validation
-from steelyard.validation.twin import FEWEST_RUNS, PILOTS, Twin, TwinParameter, alike, twin
+from steelyard.validation.twin import FEWEST_RUNS, PILOTS, Twin, TwinParameter, noise_like, twin
 from testbed.command import Run
 from testbed.kr270 import kr270, logged, payload, runs
 from testbed.simulated import arm, channels_of, coloured, model_of, motion_of, recording_of, samples_of, truth_of
@@ -73,7 +73,7 @@ def test_noise_alike_has_size_colour_and_correlation_of_the_residual() -> None:
     rng = np.random.default_rng(1)
     shared = coloured(rng, (1, 20000), 0.95)
     x = np.concatenate([shared, 0.5 * shared + 0.2 * rng.standard_normal((1, 20000))])
-    made = [alike(x, rng) for _ in range(8)]
+    made = [noise_like(x, rng) for _ in range(8)]
     assert np.allclose(np.mean([np.cov(m) for m in made], axis=0), np.cov(x), rtol=0.1)
     lag = [np.mean(m[:, 20:] * m[:, :-20], axis=1) for m in made]
     assert np.allclose(np.mean(lag, axis=0), np.mean(x[:, 20:] * x[:, :-20], axis=1), atol=0.08)
@@ -92,7 +92,7 @@ def test_sound_error_bars_are_found_sound() -> None:
     assert 0.6 < found.sigma_ratio < 1.3
     assert not [one for one in found.findings if one.severity == "warning"]
     assert found.twin_relative_error == pytest.approx(found.relative_error, rel=0.15)
-    assert "followed exactly" in found.motion
+    assert "tracked exactly" in found.motion
     viscous = named(found, "joint1.Fv")
     assert viscous.truth == result.value[result.base.names.index("joint1.Fv")]
     assert abs(viscous.bias) < 4.0 * viscous.bias_error
@@ -175,7 +175,7 @@ def test_late_efforts_are_late_in_the_twins() -> None:
     moved = Samples.from_arrays("run", problem.runs[0].joints, 200.0, piece.q, piece.v, piece.a, late)
     told = replace(problem, runs=[moved], delay=(0.02, 0.02))
     found = twin(identify(told, WLS()), told, WLS(), runs=10)
-    assert not any(one.code == "noise-unlike" for one in found.findings)
+    assert not any(one.code == "noise-mismatch" for one in found.findings)
     assert found.twin_relative_error < 2.0 * found.relative_error
     assert sum(one.is_biased for one in found.parameters) == 0
 
@@ -203,7 +203,7 @@ def test_gains_are_parameters_too() -> None:
     assert result.gains is not None
     assert [one.truth for one in gains] == pytest.approx(result.gains.value.tolist())
     assert all(abs(one.bias) < 0.05 * abs(one.truth) for one in gains)
-    assert not any(one.code == "noise-unlike" for one in found.findings)
+    assert not any(one.code == "noise-mismatch" for one in found.findings)
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_the_same_seed_gives_the_same_twins() -> None:
 def test_what_a_twin_refuses() -> None:
     problem = noisy_problem()
     result = identify(problem, WLS())
-    with pytest.raises(EstimationError, match="5 runs or more"):
+    with pytest.raises(EstimationError, match="at least 5 runs"):
         twin(result, problem, runs=2)
     other = Problem(model_of(arm(3)), [samples_of(model_of(arm(3)))])
     with pytest.raises(ModelError, match="different columns"):
@@ -250,7 +250,7 @@ def test_twins_of_estimators_that_simulate_are_driven_by_the_reference(estimator
     problem = driven_problem()
     result = identify(problem, estimator)
     found = twin(result, problem, estimator, runs=5)
-    assert "driven again" in found.motion
+    assert "simulated with their references" in found.motion
     assert found.failed == 0
     assert found.coverage > 0.7
     assert sum(one.is_biased for one in found.parameters) == 0

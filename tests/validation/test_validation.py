@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -217,7 +218,7 @@ def test_the_mask_is_that_of_the_fit() -> None:
 
 
 def test_r2_is_about_the_mean_of_the_scored_rows() -> None:
-    """Predicting a joint's mean has R² zero, and an effort that never varies has none."""
+    """Predicting a joint's mean has R² zero; efforts that never vary cannot be scored."""
     problem, result = fitted()
     run = noisy(problem.model, 7)
     (piece,) = run.open()
@@ -228,11 +229,12 @@ def test_r2_is_about_the_mean_of_the_scored_rows() -> None:
     mean[offset] = piece.effort.mean(axis=1)
     judged = validate(replace(result, value=mean), bare, [run])
     np.testing.assert_allclose(list(judged.raw.r2.values()), 0.0, atol=1e-12)
-    constant = Samples.from_arrays("still", run.joints, run.rate, *piece[2:5], np.full_like(piece.effort, 2.0))
-    judged = validate(zero, bare, [constant])
+    judged = validate(zero, bare, [run])
     assert judged.relative_error["total"] == pytest.approx(1.0)
     assert "no better than predicting zero" in judged.verdict
-    assert not any(np.isfinite(list(judged.filtered.r2.values())))
+    constant = Samples.from_arrays("still", run.joints, run.rate, *piece[2:5], np.full_like(piece.effort, 2.0))
+    with pytest.raises(DataError, match=r"still: no rows are left to score .* changing efforts"):
+        validate(zero, bare, [constant])
 
 
 def cut(samples: Samples, size: int) -> Samples:
@@ -503,7 +505,7 @@ def test_a_fold_without_motion_is_named() -> None:
     model = model_of(arm(2))
     information = observe(Problem(model, [noisy(model, 1), noisy(model, 2, name="b"), resting(model)], **FILTERS))
     base = base_parameters(model)
-    with pytest.raises(EstimationError, match="run 'parked' holds no motion"):
+    with pytest.raises(EstimationError, match="run 'parked' contains no motion"):
         cross_validate(base, information, WLS(), "runs")
     # stretches of time are made of motion only
     assert all("parked" not in fold.name for fold in cross_validate(base, information, WLS(), 5).folds)
@@ -512,7 +514,7 @@ def test_a_fold_without_motion_is_named() -> None:
 @pytest.mark.parametrize("folds", [0, 1, -3, True, "run", 2.5])
 def test_bad_folds_are_told(folds: Any) -> None:
     problem, _ = fitted()
-    with pytest.raises(EstimationError, match=r'folds must be "runs" or a whole number from 2'):
+    with pytest.raises(EstimationError, match=r'folds must be "runs" or a whole number of at least 2'):
         cross_validate(base_parameters(problem.model), observe(problem), WLS(), folds)
 
 
@@ -526,7 +528,7 @@ def test_one_fold_is_no_cross_validation() -> None:
 def test_a_fold_that_leaves_too_little_is_named() -> None:
     model = model_of(arm(2))
     information = observe(Problem(model, [noisy(model, 1), noisy(model, 2, 100, name="short")], **FILTERS))
-    with pytest.raises(EstimationError, match=r"Without run 'other' there is no estimate: .*too short a log"):
+    with pytest.raises(EstimationError, match=r"Without run 'other' there is no estimate: .*log is too short"):
         cross_validate(base_parameters(model), information, WLS(), "runs")
 
 
@@ -599,7 +601,7 @@ def test_what_cannot_be_compared_is_listed() -> None:
     few = compare(replace(before, clusters=0), after)
     assert few.freedom == np.inf
     nothing = replace(before, value=np.full(len(before.base), np.nan))
-    assert "Nothing could be compared" in compare(nothing, after).verdict
+    assert "Nothing can be compared" in compare(nothing, after).verdict
 
 
 def with_gains(result: Identification, gain: Sequence[float], std: float = 0.1, ratio: float = 100.0) -> Identification:
@@ -671,6 +673,40 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_constant_effort_is_reported_and_not_scored() -> None:
+    problem, result = fitted()
+    run = noisy(problem.model, 3)
+    (piece,) = run.open()
+    effort = piece.effort.copy()
+    effort[1] = 0.3
+    silent = Samples.from_arrays("silent", run.joints, run.rate, piece.q, piece.v, piece.a, effort)
+    whole, judged = validate(result, problem, [run]), validate(result, problem, [silent])
+    assert [(one.code, one.where) for one in judged.findings] == [("constant-effort", "joint2")]
+    assert whole.findings == ()
+    for found, full in ((judged.filtered, whole.filtered), (judged.raw, whole.raw)):
+        assert found.rows["joint2"] == 0
+        assert np.isnan([found.r2["joint2"], found.relative_error["joint2"], found.rmse["joint2"]]).all()
+        assert found.r2["joint1"] == full.r2["joint1"]
+        assert found.rows["total"] == found.rows["joint1"] + found.rows["joint3"]
+        assert found.relative_error["total"] < 1.0
+
+
+def test_validate_reports_a_constant_effort(steelyard: Run, demos: Path, tmp_path: Path) -> None:
+    header, *lines = (demos / "one" / "validate.csv").read_text("utf-8").splitlines()
+    at = header.split(",").index("tau_joint2")
+    rows = [line.split(",") for line in lines]
+    text = [header, *(",".join([*row[:at], "0.3", *row[at + 1 :]]) for row in rows)]
+    (tmp_path / "silent.csv").write_text("\n".join(text) + "\n", "utf-8")
+    told = steelyard("validate", demos / "one" / "project-run", tmp_path / "silent.csv", "--json")
+    assert told.code == 4
+    assert [(x["code"], x["where"]) for x in told.document["findings"]] == [("constant-effort", "joint2")]
+    assert told.document["filtered"]["r2"]["joint2"] is None
+    told = steelyard("validate", demos / "one" / "project-run", tmp_path / "silent.csv")
+    assert "the effort of joint2 never changes in 'silent.csv'" in told.err
+    (shown,) = [line for line in told.err.splitlines() if re.match(r"\W*joint2 ", line)]
+    assert shown.count("—") >= 4
+
+
 @pytest.mark.slow
 def test_validate_end_to_end(steelyard: Run, demos: Path) -> None:
     log = demos / "one" / "validate.csv"
@@ -692,7 +728,7 @@ def test_validate_end_to_end(steelyard: Run, demos: Path) -> None:
     assert 0.0 <= data["whiteness"]["joint1"]["outside"] <= 1.0
     for_people = steelyard("validate", demos / "one" / "project-run" / "result.json", log)
     assert (for_people.code, for_people.out) == (0, "")
-    assert "relative error" in " ".join(for_people.err.split())
+    assert "Relative error" in " ".join(for_people.err.split())
     assert "Explains" in for_people.err
 
 
@@ -713,7 +749,7 @@ def test_a_log_of_the_fit_is_no_unseen_motion(steelyard: Run, demos: Path) -> No
     # both logs have one name: they are told apart by their paths
     assert set(told.document["by_run"]) == set(map(str, logs))
     assert told.document["seen"] == [str(logs[0])]
-    assert "no unseen motion" in " ".join(told.err.split())
+    assert "not a score on unseen motion" in " ".join(told.err.split())
 
 
 @pytest.mark.slow
@@ -778,7 +814,7 @@ def test_crossvalidate(steelyard: Run, demos: Path) -> None:
     assert told.code == 0
     data = told.document
     assert data["schema"] == "steelyard.crossvalidation/1"
-    assert (data["robot"], data["estimator"], data["asked"]) == ("tx40", "wls", "10")
+    assert (data["robot"], data["estimator"], data["asked"]) == ("tx40", "auto", "10")
     assert len(data["folds"]) == 10
     assert data["pooled"]["total"] < data["nominal"]["total"]
     assert data["pooled"]["mask"].startswith("rows of joint j")
@@ -792,14 +828,17 @@ def mistakes(demos: Path) -> dict[str, tuple[list[object], str]]:
     return {
         "no result": (["validate", demos / "none", log], "No result at "),
         "a log as result": (["validate", log, log], "is not a complete Steelyard result"),
-        "no such log": (["validate", run, demos / "none.csv"], "There is no file "),
+        "no such log": (["validate", run, demos / "none.csv"], "does not exist"),
         "no log": (["validate", run], "Missing argument"),
-        "limit": (["validate", run, log, "--fail-above", "-1"], "--fail-above takes a positive fraction"),
-        "limit nan": (["validate", run, log, "--fail-above", "nan"], "--fail-above takes a positive fraction"),
-        "folds": (["crossvalidate", project, "--folds", "1"], "--folds takes 'runs' or a whole number from 2, not '1'"),
-        "folds text": (["crossvalidate", project, "--folds", "many"], "--folds takes 'runs' or a whole number"),
+        "limit": (["validate", run, log, "--fail-above", "-1"], "--fail-above must be a positive fraction"),
+        "limit nan": (["validate", run, log, "--fail-above", "nan"], "--fail-above must be a positive fraction"),
+        "folds": (
+            ["crossvalidate", project, "--folds", "1"],
+            "a whole number from 2 to 10000, not '1'",
+        ),
+        "folds text": (["crossvalidate", project, "--folds", "many"], "--folds must be 'runs' or a whole number"),
         "one run": (["crossvalidate", project, "--folds", "runs"], "There is only one fold"),
-        "one result": (["compare", run], "compare takes two results or more"),
+        "one result": (["compare", run], "compare needs at least two results"),
         "other robots": (["compare", run, demos / "planar" / "project-run"], "cannot be compared"),
     }
 
@@ -905,7 +944,7 @@ def test_a_robot_file_edited_after_the_fit_is_refused(steelyard: Run, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("covariance", [[1.0]]), ("covariance", "x"), ("regroupings", {"a": "b"}), ("parameters", [])]
+    ("key", "value"), [("covariance", [[1.0]]), ("covariance", "x"), ("base", {"a": "b"}), ("value", [])]
 )
 def test_a_broken_result_is_one_sentence(steelyard: Run, demos: Path, tmp_path: Path, key: str, value: object) -> None:
     data = json.loads((demos / "planar" / "project-run" / "result.json").read_text("utf-8"))

@@ -1,8 +1,8 @@
-"""Distances from capsules to planes, boxes and other capsules, and how they change with the posture, in lanes.
+"""Distances from capsules to planes, boxes and other capsules, and their gradients in the posture, in lanes.
 
-A distance is that of the closest points c₁ and c₂ along the unit normal n from the second to the first. Sliding either
-point along its body changes it to second order only, so  ∂d/∂q = n · (∂c₁/∂q − ∂c₂/∂q)  with both held on their bodies:
-a force n at c₁ and −n at c₂, of which every joint feels the part along its screw.
+A distance is that of the closest points c₁ and c₂ along the unit normal n from the second to the first. Moving either
+point along its body changes it to second order only, so  ∂d/∂q = n · (∂c₁/∂q − ∂c₂/∂q)  with both fixed to their
+bodies: a force n at c₁ and −n at c₂, projected on the screw of every joint.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from steelyard._kernels.spatial import (
     vector,
 )
 
-# What stands at the other side of a pair.
+# Kind of the other side of a pair.
 PLANE, BOX, CAPSULE = 0, 1, 2
 # Halvings to find the deepest point of a segment inside a box: to 1e-12 of its length.
 _HALVINGS = 40
-# Squared gap [m²] below which a segment counts as touching a box: rounding must not hide that it goes on inside.
+# Squared gap [m²] below which a segment touches a box: rounding must not hide that it continues inside.
 _TOUCHING = 1e-20
 
 
 @njit(**INLINED)
 def _frames(parent, motion, count, frames):
-    """[R | p] of every link seen from the base, (n + 1, 12 · LANES), from `placements`; row 0 is the base."""
+    """[R | p] of every link relative to the base, (n + 1, 12 · LANES), from `placements`; row 0 is the base."""
     frames[0] = 0.0
     for k in (0, 4, 8):
         frames[0, k * LANES : (k + 1) * LANES] = 1.0
@@ -53,7 +53,7 @@ def _frames(parent, motion, count, frames):
 
 @njit(**INLINED)
 def _placed(frames, link, ends, count, placed):
-    """Both ends of every capsule seen from the base, (C, 6 · LANES), from those in its link's frame, (C, 2, 3)."""
+    """Both ends of every capsule relative to the base, (C, 6 · LANES), from those in its link's frame, (C, 2, 3)."""
     for c in range(link.shape[0]):
         frame, here = frames[link[c] + 1], placed[c]
         for end in range(2):
@@ -74,7 +74,7 @@ def _within(s):
 
 @njit(**INLINED)
 def _to_plane(capsule, b, plane):
-    """Distance of a capsule's axis to a plane; the closest point is the lower end. d, c₁, c₂ and n."""
+    """Distance of a capsule's axis to a plane; the closest point is the lower end. Returns d, c₁, c₂ and n."""
     n0, n1, n2 = plane[0], plane[1], plane[2]
     x, y, z = vector(capsule, b)
     d = n0 * x + n1 * y + n2 * z
@@ -88,7 +88,7 @@ def _to_plane(capsule, b, plane):
 
 @njit(inline="always", **OPTIONS)
 def _square_gap(s, x, u, half):
-    """e · u of the point x + s u, e what it is outside of the box on every axis: half the slope of the squared gap."""
+    """e · u of the point x + s u, e its excess outside the box on every axis: half the slope of the squared gap."""
     slope = 0.0
     for k in range(3):
         at = x[k] + s * u[k]
@@ -100,8 +100,8 @@ def _square_gap(s, x, u, half):
 def _nearest_to_box(x, u, half):
     """s in [0, 1] at which x + s u is nearest to a box of half edges about the origin.
 
-    The slope of the squared gap rises with s and is straight between the places where a coordinate passes a face: once
-    these have narrowed the interval in which it is zero, it is known exactly.
+    The slope of the squared gap increases with s and is linear between the points where a coordinate passes a face:
+    once these have narrowed the interval of its zero, the zero is known exactly.
     """
     low, high = 0.0, 1.0
     if _square_gap(low, x, u, half) >= 0.0 and _square_gap(high, x, u, half) > 0.0:
@@ -125,7 +125,7 @@ def _nearest_to_box(x, u, half):
 
 @njit(inline="always", **OPTIONS)
 def _face(s, x, u, half):
-    """The face that the point x + s u is nearest to, from within: how far it is outside (negative), and its axis."""
+    """The face nearest to the point x + s u from within: the distance outside (negative inside), and its axis."""
     most, axis = -np.inf, 0
     for k in range(3):
         out = abs(x[k] + s * u[k]) - half[k]
@@ -136,7 +136,7 @@ def _face(s, x, u, half):
 
 @njit(**INLINED)
 def _deepest_in_box(x, u, half):
-    """s in [0, 1] at which x + s u is deepest in the box; how far outside it is falls and then rises with s."""
+    """s in [0, 1] at which x + s u is deepest in the box; the distance outside decreases, then increases with s."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         s = 0.5 * (low + high)
@@ -153,7 +153,7 @@ def _deepest_in_box(x, u, half):
 
 @njit(**INLINED)
 def _to_box(capsule, b, box, x, u):
-    """Signed distance of a capsule's axis to a box: that of its nearest point, or of its deepest where it enters.
+    """Signed distance of a capsule's axis to a box: that of its nearest point, or of its deepest if it enters.
 
     box (15,): centre, half edges, rotation; x and u (3,) are workspace. Inside, n is that of the nearest face.
     """
@@ -196,10 +196,10 @@ def _gap(s, t, w0, w1, w2, u0, u1, u2, v0, v1, v2):
 
 @njit(**INLINED)
 def _to_capsule(one, two, b):
-    """Distance of two capsules' axes. The least of a convex quadratic over the unit square is inside or on an edge.
+    """Distance of two capsules' axes. The minimum of a convex quadratic over the unit square is inside or on an edge.
 
-    Every candidate is tried, so that parallel axes, for which the inner one is undetermined, and spheres need no case.
-    Where the axes cross, n is zero.
+    Every candidate is tried, so that parallel axes, for which the inner one is undetermined, and spheres need no
+    special case. Where the axes cross, n is zero.
     """
     x0, y0, z0 = vector(one, b)
     x1, y1, z1 = vector(one, 3 * LANES + b)
@@ -240,10 +240,11 @@ def _to_capsule(one, two, b):
 
 @njit(**OPTIONS)
 def distances(parent, placement, link, ends, pairs, planes, boxes, q, out):
-    """Distances between axes of capsules and what they are paired with, signed for planes and boxes.
+    """Distances between the axes of capsules and the other sides of their pairs, signed for planes and boxes.
 
-    q (n, N); link (C,) and ends (C, 2, 3) of the capsules, link −1 the base; pairs (P, 3): kind, capsule, and which
-    plane, box or capsule; planes (·, 4): normal and offset; boxes (·, 15): centre, half edges, rotation; out (P, N).
+    q (n, N); link (C,) and ends (C, 2, 3) of the capsules, link −1 the base; pairs (P, 3): kind, capsule, and index of
+    the plane, box or capsule; planes (·, 4): normal and offset; boxes (·, 15): centre, half edges, rotation; out (P,
+    N).
     """
     n, total = q.shape
     motion = np.empty((n + 1, WORKSPACE))
@@ -273,8 +274,8 @@ def distances(parent, placement, link, ends, pairs, planes, boxes, q, out):
 def distances_back(parent, placement, screw, link, ends, pairs, planes, boxes, q, weights, out):
     """Gradient (n, N) in q of Σ_p weights[p, s] · d_p(q_s), sample by sample; arguments as for `distances`.
 
-    Forces weights · n act at the closest points; moments are about the base's origin, so that links hand them to their
-    parents by adding. Pairs without a weight cost nothing.
+    Forces weights · n act at the closest points; moments are about the base's origin, so that a link's wrench is simply
+    added to its parent's. Pairs of zero weight cost nothing.
     """
     n, total = q.shape
     motion = np.empty((n + 1, WORKSPACE))
@@ -323,7 +324,7 @@ def _pushed(wrench, b, weight, x0, x1, x2, n0, n1, n2):
 
 @njit(inline="always", **OPTIONS)
 def _felt(frame, screw, wrench, count, out):
-    """What of a link's wrench acts along its joint: (R s) · m + (R l + p × R s) · f."""
+    """Component of a link's wrench along its joint: (R s) · m + (R l + p × R s) · f."""
     for b in range(count):
         r0, r1, r2, r3, r4, r5, r6, r7, r8 = rotation(frame, b)
         x, y, z = vector(frame, 9 * LANES + b)

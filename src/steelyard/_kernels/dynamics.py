@@ -19,18 +19,18 @@ from steelyard._kernels.spatial import (
 )
 from steelyard._kernels.trigonometry import sine_cosine
 
-# Columns of the scalar workspace, everything in the base's frame and about its origin: rotation 9, position 3,
-# screw 6, velocity 6, acceleration without q̈ 6, the ten inertial parameters, moment and force 6. The pose in the parent
-# stands in the last twelve for a moment.
+# Columns of the scalar workspace, all in the base's frame and about its origin: rotation 9, position 3, screw 6,
+# velocity 6, acceleration without q̈ 6, the ten inertial parameters, moment and force 6. The last twelve temporarily
+# hold the pose in the parent.
 SCALAR_WORKSPACE = 48
-# First columns of what a joint's row holds: placement 4 × 3 × 4, screw 6, inertial parameters 10 and once more 10, and
-# what follows is not for this module. Row 0 is the base and holds gravity.
+# First columns of a joint's row: placement 4 × 3 × 4, screw 6, inertial parameters 10 and a second set of 10; later
+# columns are not used in this module. Row 0 is the base and holds gravity.
 SCREW, OWN_LINK, CARRIED_LINK, DRIVE = 48, 54, 64, 74
 
 
 @njit(**INLINED)
 def _newton_euler(here, theta, count, wrench):
-    """Force and moment a link needs at its origin: f = m d + Λ mc,  n = I α + ω × I ω + mc × d."""
+    """Force and moment that a link needs at its origin: f = m d + Λ mc,  n = I α + ω × I ω + mc × d."""
     xx, xy, xz, yy, yz, zz = theta[0], theta[1], theta[2], theta[3], theta[4], theta[5]
     h0, h1, h2, mass = theta[6], theta[7], theta[8], theta[9]
     for b in range(count):
@@ -74,7 +74,7 @@ def _handed_down(here, wrench, screw, count, below, tau):
 
 @njit(**INLINED)
 def _torque(parent, screw, gravity, theta, v, a, start, count, motion, wrench, tau):
-    """Inverse dynamics of one set of lanes whose placements stand in `motion` already."""
+    """Inverse dynamics of one set of lanes whose placements are already in `motion`."""
     n = parent.shape[0]
     velocities(parent, screw, gravity, v, a, start, count, motion)
     wrench[0] = 0.0
@@ -118,9 +118,9 @@ def mass_matrix(parent, placement, screw, theta, q, mass):
 def forward_dynamics(parent, placement, screw, gravity, theta, drive_inertia, q, v, effort, a):
     """q̈ (n, N) with (M(q) + drive_inertia) q̈ = effort − h(q, q̇), one sample after another.
 
-    Returns the first joint for which the matrix has no positive pivot, and stops there; −1 if there is none.
-    Each sample spends its lanes on the columns of M: lane k carries the unit acceleration of joint k. `effort` is the
-    net effort (n, N) after friction and the other terms; `drive_inertia` (n, n) holds rotor inertias and couplings.
+    Returns the first joint for which the matrix has no positive pivot, and stops there; −1 if there is none. The lanes
+    of each sample are the columns of M: lane k has the unit acceleration of joint k. `effort` is the net effort (n, N)
+    after friction and the other terms; `drive_inertia` (n, n) holds rotor inertias and couplings.
     """
     n, total = q.shape
     motion, wrench = np.empty((n + 1, WORKSPACE)), np.empty((n + 1, 6 * LANES))
@@ -149,8 +149,8 @@ def forward_dynamics(parent, placement, screw, gravity, theta, drive_inertia, q,
 
 
 # --- One sample at a time ---------------------------------------------------------------------------------------------
-# Vectors and matrices are rows of a few packed arrays and are passed by number: making views of them, each with its
-# count of references, would cost more than the arithmetic.
+# Vectors and matrices are rows of a few packed arrays and are passed by number: reference-counted views of them would
+# cost more than the arithmetic.
 
 
 @njit(**OPTIONS)
@@ -211,7 +211,7 @@ def _weigh(joints, link, work, me):
     c0, c1, c2 = r6 * xx + r7 * xy + r8 * xz, r6 * xy + r7 * yy + r8 * yz, r6 * xz + r7 * yz + r8 * zz
     jxx, jxy, jxz = a0 * r0 + a1 * r1 + a2 * r2, a0 * r3 + a1 * r4 + a2 * r5, a0 * r6 + a1 * r7 + a2 * r8
     jyy, jyz, jzz = b0 * r3 + b1 * r4 + b2 * r5, b0 * r6 + b1 * r7 + b2 * r8, c0 * r6 + c1 * r7 + c2 * r8
-    # moved by p, with h = R mc:  J − m [p]ₓ² − [p]ₓ[h]ₓ − [h]ₓ[p]ₓ
+    # shifted by p, with h = R mc:  J − m [p]ₓ² − [p]ₓ[h]ₓ − [h]ₓ[p]ₓ
     h0, h1, h2 = turned(
         r0, r1, r2, r3, r4, r5, r6, r7, r8, joints[me, link + 6], joints[me, link + 7], joints[me, link + 8]
     )
@@ -249,8 +249,8 @@ def _weigh(joints, link, work, me):
 
 @njit(**OPTIONS)
 def link_motions(parent, joints, rows, q, v, sine, cosine, work):
-    """Poses, screws, velocities and accelerations without q̈ of all links at q and v, rows of `rows` (…, n), into
-    work (n + 1, SCALAR_WORKSPACE); row 0 is the base, which gravity lets fall upwards."""
+    """Poses, screws, velocities and accelerations without q̈ of all links at q and v, rows of `rows` (…, n), into work
+    (n + 1, SCALAR_WORKSPACE); row 0 is the base, whose acceleration is −gravity."""
     sine_cosine(rows[q], rows[sine], rows[cosine])
     for k in range(30):
         work[0, k] = 0.0
@@ -263,11 +263,11 @@ def link_motions(parent, joints, rows, q, v, sine, cosine, work):
 
 @njit(**OPTIONS)
 def equations_of_motion(parent, joints, link, work, matrices, mass, rows, bias):
-    """M(q) (lower triangle) and h(q, q̇) of M q̈ + h = τ for links that move as `link_motions` says, with the inertial
+    """M(q) (lower triangle) and h(q, q̇) of M q̈ + h = τ for the link motions of `link_motions`, with the inertial
     parameters from column `link` of joints on, into matrices[mass] and rows[bias].
 
-    All links are seen from the base: then inertias and wrenches of a subtree simply add up (composite bodies), and an
-    entry of M is S_jᵀ I_i S_i with I_i what joint i carries.
+    All links are expressed in the base frame, so that inertias and wrenches of a subtree simply add up (composite
+    bodies), and an entry of M is S_jᵀ I_i S_i with I_i the inertia that joint i carries.
     """
     n = parent.shape[0]
     for i in range(n):
@@ -308,7 +308,7 @@ def factorise(matrices, a, tolerance):
         for k in range(j):
             pivot -= matrices[a, j, k] * matrices[a, j, k] * matrices[a, k, k]
         matrices[a, j, j] = pivot
-        # written so that a NaN is caught too
+        # written so that a NaN is detected too
         if not (own > 0.0 and pivot > tolerance * own):
             return j
         for i in range(j + 1, n):

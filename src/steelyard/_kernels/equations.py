@@ -12,37 +12,37 @@ from steelyard._kernels.laws import ALONG, JOINT, LINEAR, value
 from steelyard._kernels.loops.newton import Loops, close_one
 from steelyard._kernels.spatial import OPTIONS
 
-# How it went: all is well; M is not positive definite; load friction found no acceleration; and besides what
-# `kernels.simulation` says: a loop is at a singularity; it cannot be closed.
+# Return codes: success; M is not positive definite; load friction found no acceleration; and in addition to those of
+# `kernels.simulation`: a loop is at a singularity; it cannot be closed.
 DONE, INDEFINITE, UNSETTLED, SINGULAR, UNREACHABLE = 0, 1, 2, 5, 6
 
 # Matrices of the scratch memory; a tree with loops has the first two.
 MASS, LOAD_MASS, FACTOR, LAGGED, BEFORE = 0, 1, 2, 3, 4
 MATRICES, TREE_MATRICES = 5, 2
-# Rows of the scratch memory; from `SPARE` on they are the caller's.
+# Rows of the scratch memory; from `SPARE` on they belong to the caller.
 NET, LOAD_BIAS, LOAD, EFFORT, DAMPING, STIFFNESS, FRICTION, LAST, SPARE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 ROWS = 20
 # Rows of a tree whose loops are closed: positions, velocities and accelerations of all joints.
 TREE_Q, TREE_V, TREE_A = SPARE, SPARE + 1, SPARE + 2
-# Rows of a plant's memory: each law's coordinate and Dahl state at the last step, and its coordinate now.
+# Rows of a plant's memory: each law's coordinate and Dahl state at the last step, and its present coordinate.
 COORDINATE, STATE, NOW = 0, 1, 2
 
 
 class Dynamics(NamedTuple):
-    """All a plant is to the compiled loop, for n joints:  (M(q) + inertia) q̈ + h(q, q̇) + drive(q, q̇, q̈) = τ.
+    """A plant as seen by the compiled loop, for n joints:  (M(q) + inertia) q̈ + h(q, q̇) + drive(q, q̇, q̈) = τ.
 
     parent (n,)           index of each joint's parent, −1 for the base
     joints (n + 1, …)     row 0: gravity (3,). Row j + 1: placement (4, 3, 4), screw (6,), inertial parameters of the
-                          link (10,), those behind the load that the gears carry (10,), from column DRIVE on the linear
+                          link (10,), those for the load of the gears (10,), from column DRIVE on the linear
                           laws: inertia (n,), viscous (n,) and constant
-    laws (E, 8 + 3n)      the other laws, as `kernels.laws` says
+    laws (E, 10 + 3n)     the other laws, in the format of `kernels.laws`
     loads (K, 5)          load friction: axis, gain, width, exponent, and the axis' joint
-    loops                 what closes the tree, and its axes; None where every joint is an axis
+    loops                 the loops of the tree, and its axes; None if every joint is an axis
 
     With loops the equations are those of the axes, with q̇_tree = G q̇ and q̈_tree = G q̈ + g (P3 eqs 11–15):
         Gᵀ(M + inertia)G q̈ + Gᵀ(h + (M + inertia) g + drive) = τ
-    All between the joints, friction of passive ones too, is written for the tree. Whether there are loops is known when
-    the code is compiled (`loops is None`), so that an open robot pays nothing for them.
+    All effects at the joints, including friction of passive ones, are written for the tree. Whether there are loops is
+    known at compile time (`loops is None`), so that they cost nothing for an open robot.
     """
 
     parent: np.ndarray
@@ -65,7 +65,7 @@ class Chains(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Memory of one evaluation: link motions, and the matrices and rows of the axes; `chains` where there are loops."""
+    """Memory of one evaluation: link motions, and the matrices and rows of the axes; `chains` for robots with loops."""
 
     work: np.ndarray
     matrices: np.ndarray
@@ -79,7 +79,7 @@ class Space(NamedTuple):
 @njit(**OPTIONS)
 def assemble(parent, joints, laws, loaded, work, matrices, rows, memory, q, v):
     """M with the drives' inertia into matrices[MASS], all torque without q̈ and without load friction into rows[NET],
-    and where there is load friction τ_rigid's parts into matrices[LOAD_MASS] and rows[LOAD_BIAS]."""
+    and with load friction the parts of τ_rigid into matrices[LOAD_MASS] and rows[LOAD_BIAS]."""
     n = parent.shape[0]
     link_motions(parent, joints, rows, q, v, FRICTION, LAST, work)
     if loaded:
@@ -110,7 +110,7 @@ def assemble(parent, joints, laws, loaded, work, matrices, rows, memory, q, v):
 
 @njit(**OPTIONS)
 def _follow(loops, chains, rows, q, v):
-    """All joints of the tree, G and g from rows[q] and rows[v] of the axes; returns how it went."""
+    """All joints of the tree, G and g from rows[q] and rows[v] of the axes; returns a code."""
     _, tree, map, drift, _, closing = chains
     axes = loops.axes
     n, along, speed = axes.shape[0], 0.0, 0.0
@@ -119,8 +119,8 @@ def _follow(loops, chains, rows, q, v):
         rows[LAST, k] = rows[q, k] - tree[TREE_Q, axes[k]]
         along += rows[LAST, k] * before
         speed += before * before
-    # A first guess: the last posture moved on, and bent as at its own velocity. A third-order error is left along the
-    # way, so that Newton's method needs one step less.
+    # First guess: the last posture extrapolated with its velocity and curvature. The remaining error is of third order,
+    # so that Newton's method needs one step less.
     bend = 0.5 * (along / speed) ** 2 if speed > 0.0 else 0.0
     for j in range(map.shape[0]):
         tree[TREE_Q, j] += bend * drift[j]
@@ -134,7 +134,7 @@ def _follow(loops, chains, rows, q, v):
 
 @njit(**OPTIONS)
 def _project(chains, matrices, rows, mass, bias):
-    """GᵀMG into matrices[mass] and Gᵀ(h + M g) into rows[bias] of the axes, M and h being those of the tree there."""
+    """GᵀMG into matrices[mass] and Gᵀ(h + M g) into rows[bias] of the axes, with M and h those of the tree."""
     own, tree, map, drift, moved, _ = chains
     joints, n = map.shape
     for j in range(joints):
@@ -143,7 +143,7 @@ def _project(chains, matrices, rows, mass, bias):
     for j in range(joints):
         for k in range(j + 1):
             entry = own[mass, j, k]
-            # most are: only a joint and those it hangs on share an entry
+            # most are zero: only a joint and its ancestors share an entry
             if entry == 0.0:
                 continue
             tree[bias, j] += entry * drift[k]
@@ -167,7 +167,7 @@ def _project(chains, matrices, rows, mass, bias):
 
 @njit(**OPTIONS)
 def assemble_looped(parent, joints, laws, loaded, loops, work, matrices, rows, chains, memory, q, v):
-    """What `assemble` gives, for the axes of a tree whose loops are closed at rows[q], rows[v]; returns how it went."""
+    """The result of `assemble` for the axes of a tree whose loops are closed at rows[q], rows[v]; returns a code."""
     code = _follow(loops, chains, rows, q, v)
     if code != DONE:
         return code

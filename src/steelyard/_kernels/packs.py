@@ -1,35 +1,35 @@
 """Packs: eight float64 in one value, so that code written for one sample runs on eight samples at a time (SIMD).
 
 What. A pack is a Numba type whose machine representation is the LLVM vector <8 x double>. Each of its eight lanes
-is a sample of its own. LLVM lays it on the registers there are: one of AVX-512, two of AVX2, four of SSE2 or NEON.
+is a separate sample. LLVM maps it to the available registers: one of AVX-512, two of AVX2, four of SSE2 or NEON.
 
 Why. LLVM turns a loop over lanes into vector instructions only where it can prove that no two rows of a workspace
-overlap. A sparse elimination finds its rows through index tables, which proves nothing; a pack needs no proof, because
-it is a vector by its type.
+overlap. A sparse elimination finds its rows through index tables, for which this cannot be proven; a pack needs no
+proof, because it is a vector by its type.
 
-Operations, on packs and on floats alike:
+Operations, for both packs and floats:
 
-    + - * /, unary -, += -= *=     lane by lane; a float next to a pack counts for all lanes
+    + - * /, unary -, += -= *=     lane by lane; a float with a pack applies to all lanes
     root(x), with_sign(x, sign)    √x; |x| with the sign of `sign`
     smaller(x, y), larger(x, y)    y where either is NaN
     load(like, array, offset)      the value, as wide as `like`, that starts at array[offset]
     store(array, offset, value)    the reverse
     spread(x)                      a pack with the float x in all lanes
-    width(like)                    8 or 1, a constant when the code is compiled
+    width(like)                    8 or 1, a constant at compile time
 
-How. A function takes a zero `like` first: 0.0 compiles its scalar twin, `spread(0.0)` the one for eight samples. The
-same source serves both. Workspaces are flat: quantity k starts at array[k * width(like)], its lanes side by side.
+How. A function takes a zero `like` as first argument: 0.0 compiles its scalar version, `spread(0.0)` the one for eight
+samples, from the same source. Workspaces are flat: quantity k starts at array[k * width(like)], its lanes contiguous.
 
 Who. The kernels of loops (`loops/`): `constraints`, `elimination`, `posture` and `tracking` are written once for both
-widths; `newton.close` walks eight stretches of a log in packs, `newton.close_one` takes one posture with floats, for
+widths; `newton.close` processes eight stretches of a log in packs, `newton.close_one` one posture with floats, for
 simulation.
 
 Limits.
-- Packs exist in compiled code alone: they cannot be passed to or from Python, nor kept in arrays.
+- Packs exist in compiled code only: they cannot be passed to or from Python, nor stored in arrays.
 - Other operands are float64: write 2.0 * x, not 2 * x. There is no power, no absolute value, no sine: compute these
   number by number in a flat array and load them.
-- No comparison and no branch: all lanes compute until the slowest is done. What a finished or idle lane computes must
-  do no harm and is not read.
+- No comparison and no branch: all lanes compute until the slowest is done. The results of a finished or idle lane must
+  be harmless and are not read.
 - `load` and `store` take contiguous one-dimensional float64 arrays and check no bounds.
 """
 
@@ -61,7 +61,7 @@ class _PackModel(models.PrimitiveModel):
 
 
 def _spread(builder, value):
-    """All lanes equal to a float; a pack as it is."""
+    """A pack with a float in all lanes; a pack is returned unchanged."""
     if value.type == _VECTOR:
         return value
     first = ir.IntType(32)(0)
@@ -134,7 +134,7 @@ def _load(typingctx, like, array, offset):
 
 
 def _store(typingctx, array, offset, value):
-    """Write a number or a pack from array[offset] on."""
+    """Write a number or a pack to array[offset] and following."""
     sig = types.void(array, types.int64, value)
 
     def codegen(context, builder, signature, args):
@@ -154,7 +154,7 @@ def _pack_of(typingctx, value):
 
 
 def _called(name: str):
-    """A function that LLVM knows for floats and for vectors."""
+    """An LLVM function that exists for floats and for vectors."""
 
     def codegen(context, builder, signature, args):
         kind = args[0].type
@@ -203,7 +203,7 @@ larger: Any = intrinsic(_larger)
 
 
 def width(like: Any) -> int:
-    """Numbers in a value like this: 1 or WIDTH, known when the code is compiled; packs exist there alone."""
+    """Numbers in a value like this: 1 or WIDTH, known at compile time; packs exist only in compiled code."""
     return 1
 
 

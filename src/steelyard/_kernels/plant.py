@@ -40,7 +40,7 @@ from steelyard._kernels.laws import DAHL, value
 from steelyard._kernels.loops.newton import closing_scratch
 from steelyard._kernels.spatial import OPTIONS
 
-# Pivots of M below this share of its diagonal are rounding.
+# Pivots of M below this fraction of its diagonal are rounding.
 PIVOT = 1e-12
 _FIXED_POINTS = 200
 
@@ -91,9 +91,9 @@ def _load_friction(loads, matrices, rows, v, a):
 
 @njit(**OPTIONS)
 def accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q, v, a):
-    """q̈ into rows[a] at rows[q], rows[v] under the torque rows[EFFORT] of the axes; returns how it went and the axis.
+    """q̈ into rows[a] at rows[q], rows[v] under the torque rows[EFFORT] of the axes; returns a code and the axis.
 
-    Load friction depends on q̈ itself. It is a small share of the torque, so q̈ ← M⁻¹(τ − … − f(q̈)) contracts.
+    Load friction depends on q̈ itself. It is a small fraction of the torque, so q̈ ← M⁻¹(τ − … − f(q̈)) converges.
     """
     n = rows.shape[1]
     if loops is None:
@@ -134,7 +134,7 @@ def accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains,
 
 @njit(**OPTIONS)
 def command_torque(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, q, v, a, out):
-    """Inverse dynamics: rows[out] = τ of the axes at rows[q], rows[v], rows[a]; returns how it went."""
+    """Inverse dynamics: rows[out] = τ of the axes at rows[q], rows[v], rows[a]; returns a code."""
     if loops is None:
         assemble(parent, joints, laws, loads.shape[0] > 0, work, matrices, rows, memory, q, v)
     else:
@@ -155,19 +155,19 @@ def command_torque(parent, joints, laws, loads, loops, work, matrices, rows, cha
 
 @njit(**OPTIONS)
 def remember(laws, memory):
-    """Dahl's states where the laws were evaluated last, after a monotone way from where they were."""
+    """Dahl's states at the last evaluation of the laws, after a monotone motion from the previous ones."""
     for e in range(laws.shape[0]):
         if laws[e, 0] == DAHL:
             memory[STATE, e] = value(laws, e, memory[NOW, e], memory[COORDINATE, e], memory[STATE, e])
             memory[COORDINATE, e] = memory[NOW, e]
 
 
-# --- Dampers and springs of the joints, as the axes feel them ---------------------------------------------------------
+# --- Dampers and springs of the joints, projected to the axes ---------------------------------------------------------
 
 
 @njit(**OPTIONS)
 def joint_rows(loops, rows, chains):
-    """The rows of all joints: those of the axes where there are no loops."""
+    """The rows of all joints: those of the axes if there are no loops."""
     if loops is None:
         return rows
     return chains.rows
@@ -175,7 +175,7 @@ def joint_rows(loops, rows, chains):
 
 @njit(**OPTIONS)
 def joint_accelerations(loops, rows, chains, a):
-    """The row of `joint_rows` that holds q̈ of all joints, rows[a] being that of the axes."""
+    """The row of `joint_rows` that holds q̈ of all joints; rows[a] is that of the axes."""
     if loops is None:
         return a
     _, tree, map, drift, _, _ = chains
@@ -223,7 +223,7 @@ def rates(loops, matrices, rows, chains, spare):
 
 @njit(**OPTIONS)
 def add_damping(loops, matrices, rows, chains, weight, into):
-    """matrices[into] += weight · GᵀDG, D being diagonal and in row DAMPING of all joints."""
+    """matrices[into] += weight · GᵀDG, with the diagonal D in row DAMPING of all joints."""
     n = rows.shape[1]
     if loops is None:
         for j in range(n):
@@ -244,7 +244,7 @@ def add_damping(loops, matrices, rows, chains, weight, into):
 
 @njit(**OPTIONS)
 def _assume(loops, chains, posture):
-    """Where the loops are closed from next: a posture of all joints (n,)."""
+    """Set the posture (n,) of all joints from which loops are closed next."""
     if loops is not None:
         chains.rows[TREE_Q] = posture
         chains.map[:] = 0.0
@@ -253,8 +253,7 @@ def _assume(loops, chains, posture):
 
 @njit(**OPTIONS)
 def stand(plant, space, memory, q, posture):
-    """A plant that stood at q (n_a,) for ever, Dahl's states zero; loops are closed from `posture` (n,). Returns how it
-    went."""
+    """A plant at rest at q (n_a,), with Dahl's states zero; loops are closed from `posture` (n,). Returns a code."""
     parent, joints, laws, loads, loops = plant
     work, matrices, rows, chains = space
     here, still, out = SPARE, SPARE + 1, SPARE + 2
@@ -271,7 +270,7 @@ def stand(plant, space, memory, q, posture):
 
 @njit(**OPTIONS)
 def accelerations(plant, space, q, v, effort, postures, a):
-    """Forward dynamics q̈ (N, n_a) of states that stand alone, Dahl's states zero; how it went, the sample, the axis.
+    """Forward dynamics q̈ (N, n_a) of independent states, Dahl's states zero; returns a code, the sample, the axis.
 
     Loops are closed from `postures` (N, n).
     """
@@ -293,7 +292,7 @@ def accelerations(plant, space, q, v, effort, postures, a):
 
 @njit(**OPTIONS)
 def torques(plant, space, q, v, a, postures, tau):
-    """Inverse dynamics τ (N, n_a) of consecutive states, Dahl's states zero at the first; how it went, the sample.
+    """Inverse dynamics τ (N, n_a) of consecutive states, Dahl's states zero at the first; returns a code, the sample.
 
     Loops are closed from `postures` (N, n).
     """

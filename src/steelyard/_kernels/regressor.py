@@ -24,7 +24,7 @@ _BODY_ROWS = 27
 
 @njit(**INLINED)
 def _wrench(here, count, body):
-    """What one unit of each inertial parameter costs in force and moment at the link's origin (Newton–Euler).
+    """Force and moment at the link's origin per unit of each inertial parameter (Newton–Euler).
 
     moment of I:  K(α) + ω × K(ω), I ω = K(ω) [XX XY XZ YY YZ ZZ]ᵀ    rows 0–17, row 3·k + axis of parameter k
     force of mc:  Λ = [α]ₓ + [ω]ₓ²                                    rows 18–26, row-major
@@ -52,7 +52,7 @@ def _wrench(here, count, body):
 
 @njit(**INLINED)
 def _project(here, body, axis, count, ten):
-    """Ten columns of one joint's row: s·moment + l·force for the joint's screw (s, l) seen from the link's frame."""
+    """Ten columns of one joint's row: s·moment + l·force for the joint's screw (s, l) in the link's frame."""
     for b in range(count):
         s0, s1, s2 = vector(axis, b)
         l0, l1, l2 = vector(axis, 3 * LANES + b)
@@ -63,7 +63,7 @@ def _project(here, body, axis, count, ten):
         ten[3 * LANES + b] = s0 * body[9 * LANES + b] + s1 * body[10 * LANES + b] + s2 * body[11 * LANES + b]
         ten[4 * LANES + b] = s0 * body[12 * LANES + b] + s1 * body[13 * LANES + b] + s2 * body[14 * LANES + b]
         ten[5 * LANES + b] = s0 * body[15 * LANES + b] + s1 * body[16 * LANES + b] + s2 * body[17 * LANES + b]
-        # moment of mc is mc × d, so its column k is e_k × d and s·(e_k × d) = e_k·(d × s)
+        # the moment of mc is mc × d, so its column k is e_k × d and s·(e_k × d) = e_k·(d × s)
         m0, m1, m2 = cross(d0, d1, d2, s0, s1, s2)
         ten[6 * LANES + b] = m0 + l0 * body[18 * LANES + b] + l1 * body[21 * LANES + b] + l2 * body[24 * LANES + b]
         ten[7 * LANES + b] = m1 + l0 * body[19 * LANES + b] + l1 * body[22 * LANES + b] + l2 * body[25 * LANES + b]
@@ -73,7 +73,7 @@ def _project(here, body, axis, count, ten):
 
 @njit(**INLINED)
 def carried(here, before, count, after):
-    """A joint's screw carried from a link's parent frame into its own: s' = Rᵀs, l' = Rᵀ(l + s × p)."""
+    """A joint's screw transformed from a link's parent frame to its own: s' = Rᵀs, l' = Rᵀ(l + s × p)."""
     for b in range(count):
         r0, r1, r2, r3, r4, r5, r6, r7, r8 = rotation(here, b)
         x, y, z = vector(here, 9 * LANES + b)
@@ -90,14 +90,14 @@ def carried(here, before, count, after):
 def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
     """Columns of the standard inertial parameters: τ_j = Σ_i W[j, i] · [XX … M]_i over the links i that j carries.
 
-    q, v, a (n, N); slot (n, n): row of `out` where the ten columns of (joint j, link i) start, −1 where zero;
-    out (rows, N) is written at those rows and nowhere else.
+    q, v, a (n, N); slot (n, n): row of `out` where the ten columns of (joint j, link i) start, −1 where zero; out
+    (rows, N) is written only at those rows.
     """
     n, total = q.shape
     motion = np.empty((n + 1, WORKSPACE))
     body = np.empty(_BODY_ROWS * LANES)
     ten = np.empty(10 * LANES)
-    # axes[i, j] is joint j's screw seen from link i
+    # axes[i, j] is joint j's screw in the frame of link i
     axes = np.empty((n, n, 6 * LANES))
     for start in range(0, total, LANES):
         count = min(LANES, total - start)
@@ -121,7 +121,7 @@ def regressor(parent, placement, screw, gravity, q, v, a, slot, out):
 
 @njit(**INLINED)
 def _set_out(screw, share, count, after):
-    """The motion of a link on the base for a unit of an axis."""
+    """The motion of a link on the base per unit of an axis."""
     for part in range(6):
         s = screw[part]
         for b in range(count):
@@ -130,7 +130,7 @@ def _set_out(screw, share, count, after):
 
 @njit(**INLINED)
 def _led(here, before, screw, share, count, after):
-    """The motion of a link for a unit of an axis: its parent's carried along, and its own joint's screw times G."""
+    """The motion of a link per unit of an axis: that of its parent, transformed, and its own joint's screw times G."""
     carried(here, before, count, after)
     for part in range(6):
         s = screw[part]
@@ -143,15 +143,16 @@ def looped_regressor(parent, placement, screw, gravity, q, v, a, share, slot, ou
     """The same columns of a tree whose joints follow n axes, q̇ = G q̇_axes: W = Gᵀ W_tree, without W_tree.
 
     q, v, a (n_t, N) of the tree's joints; share G (n_t, n, N); slot (n, n_t): row of `out` where the ten columns of
-    (axis, link) start, −1 where zero. For every link the screw with which an axis moves it, Σ_j G_j S_j over the joints
-    j that carry it, is handed from parent to child; a joint's own screw is that of an axis which moves it alone.
+    (axis, link) start, −1 where zero. For every link, the screw with which an axis moves it, Σ_j G_j S_j over the
+    joints j that carry it, is passed from parent to child; a joint's own screw is that of an axis which moves only this
+    joint.
     """
     n, total = q.shape
     axes = share.shape[1]
     motion = np.empty((n + 1, WORKSPACE))
     body = np.empty(_BODY_ROWS * LANES)
     ten = np.empty(10 * LANES)
-    # led[i, k] is the screw with which axis k moves link i, seen from it
+    # led[i, k] is the screw with which axis k moves link i, in the frame of link i
     led = np.empty((n, axes, 6 * LANES))
     for start in range(0, total, LANES):
         count = min(LANES, total - start)

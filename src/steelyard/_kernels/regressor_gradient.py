@@ -1,14 +1,14 @@
-"""The regressor run backwards: how a weighted sum of its entries changes with q, v and a, in lanes.
+"""Reverse mode of the regressor: the gradient of a weighted sum of its entries in q, v and a, in lanes.
 
 For weights u the scalar of every sample is  φ = Σ_j Σ_i u_ji · W_ji(q, v, a), ten entries for each joint j and link i
-it carries. Read u_ji as inertial parameters (I, c, m) of a body that link i carries for joint j alone, and
+it carries. With u_ji read as inertial parameters (I, c, m) of a body on link i for joint j only,
 
     φ = Σ s·(I α + ω × I ω + c × d) + l·(m d + α × c + ω × (ω × c))
 
-with (s, l) the screw of joint j seen from link i: Newton–Euler with a body for each pair. One pass from the tips to the
-base gives the gradient in all of q, v and a, at a few times the cost of the regressor, however many joints there are.
-The screws S of the joints are constant in their own frames, so dR/dq = R [s]ₓ and dp/dq = R l: no derivative of
-a rotation is ever stored.
+with (s, l) the screw of joint j in the frame of link i: Newton–Euler with a body for each pair. One pass from the tips
+to the base gives the gradient in all of q, v and a, at a few times the cost of the regressor for any number of joints.
+The screws S of the joints are constant in their own frames, so dR/dq = R [s]ₓ and dp/dq = R l: derivatives of rotations
+need not be stored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _centripetal(l0, l1, l2, w0, w1, w2, c0, c1, c2):
 
 @njit(**INLINED)
 def _moved_back(here, axis, weight, count, link_bar):
-    """Adds to the adjoints of ω, α and d of a link what the body `weight` (10 · LANES) for one joint's screw gives."""
+    """Adds the part of the body `weight` (10 · LANES) for one joint's screw to the adjoints of ω, α and d of a link."""
     for b in range(count):
         s0, s1, s2 = vector(axis, b)
         l0, l1, l2 = vector(axis, 3 * LANES + b)
@@ -106,7 +106,7 @@ def _screw_back(here, weight, count, axis_bar):
 
 @njit(**INLINED)
 def _handed_back(here, screw, axis, axis_bar, count, up_bar, position_bar):
-    """The adjoint of a joint's screw handed from a link to its parent, and its part of φ's slope in the link's own q.
+    """The adjoint of a joint's screw passed from a link to its parent, and its part of ∂φ/∂q for the link's own q.
 
     s' = Rᵀ s, l' = Rᵀ(l + s × p):  ∂s'/∂q = s' × s_i,  ∂l'/∂q = l' × s_i + s' × l_i  with the link's screw (s_i, l_i)
     """
@@ -156,7 +156,7 @@ def _velocities_back(up, here, screw, v, link_bar, count, up_bar, position_bar, 
         p0, p1, p2 = vector(link_bar, b)
         k0, k1, k2 = vector(link_bar, 3 * LANES + b)
         h0, h1, h2 = vector(link_bar, 6 * LANES + b)
-        # forward once more: w, β, y
+        # forward again: w, β, y
         w0, w1, w2 = turned_back(r0, r1, r2, r3, r4, r5, r6, r7, r8, o0, o1, o2)
         e0, e1, e2 = turned_back(r0, r1, r2, r3, r4, r5, r6, r7, r8, c0, c1, c2)
         t0, t1, t2 = cross(o0, o1, o2, x, y, z)
@@ -206,7 +206,7 @@ def regressor_gradient(parent, placement, screw, gravity, q, v, a, slot, weights
     """∂φ/∂q, ∂φ/∂v and ∂φ/∂a of φ = Σ weights · W, sample by sample.
 
     q, v, a (n, N); slot (n, n) as for `regressor`; weights (rows, N) in the rows of the tile that `regressor` writes;
-    out (3, n, N) is written.
+    out (3, n, N) is the result.
     """
     n, total = q.shape
     motion = np.empty((n + 1, WORKSPACE))

@@ -1,4 +1,4 @@
-"""A sampled controller around a plant that moves between the samples, one state after another."""
+"""A sampled controller with a plant that moves between the samples, one state after another."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from steelyard._kernels.plant import (
 )
 from steelyard._kernels.spatial import OPTIONS
 
-# Besides what `kernels.equations` says: a state left all bounds; springs or pre-sliding too stiff for any step.
+# Codes in addition to those of `kernels.equations`: a state diverged; springs or pre-sliding too stiff for any step.
 DIVERGED, TOO_STIFF = 3, 4
-# Explicit steps only while rate · h stays below this: the fourth-order method chatters from 2.8 on.
+# Explicit steps are used while rate · h stays below this: the fourth-order method is unstable from 2.8 on.
 STABLE = 2.0
-# More explicit steps a sample than this are replaced by as many implicit ones.
+# More explicit steps per sample than this are replaced by as many implicit ones.
 MOST_STEPS = 16
-# Faster than this [rad/s | m/s] nothing sane moves.
+# Largest plausible speed [rad/s | m/s].
 FASTEST = 1e3
-# The parameter of the implicit method that lets no speed overshoot zero by more than a sixth.
+# The parameter of the implicit method with which no speed overshoots zero by more than a sixth.
 _GAMMA = 1.0 + 0.5**0.5
 
 # Rows of the scratch memory: the plant's state, its acceleration, and the stages of a step.
 Q, V, A, Q_, V_, A_, WAY, GAIN, RHS = tuple(SPARE + k for k in range(9))
-# Rows of what is carried from sample to sample.
+# Rows of the state that is carried from sample to sample.
 READING, SPEED, INTEGRAL = 2, 3, 4
-# Rows of the controller's gains and of what lies between it and the plant.
+# Rows of the controller's gains and of the encoders and drives.
 KP, KD, KI, KIV, SPEED_SHARE, ACCELERATION_SHARE, OFFSET, STEP, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 ENCODER, TORQUE = 0, 1
 
@@ -58,12 +58,12 @@ ENCODER, TORQUE = 0, 1
 class Wiring(NamedTuple):
     """Controller, encoders and amplifiers of n axes or motors.
 
-    values (9, n)      Kp, Kd, Ki, Kiv, shares of reference speed and acceleration; encoder offset and step (0 rounds
-                       nothing); limit of a command
+    values (9, n)      Kp, Kd, Ki, Kiv, factors of reference speed and acceleration; encoder offset and step (0: no
+                       rounding); limit of a command
     maps (2, n, n)     reading = maps[0] · q + offset, joint torque = maps[1] · command
     delay              samples from a command to its torque
-    tachometer         speeds are true ones, not differences of readings
-    smoothing          share of a new speed in the filtered one
+    tachometer         speeds are the true ones, not differences of readings
+    smoothing          weight of a new speed in the filtered one
     """
 
     values: np.ndarray
@@ -75,7 +75,7 @@ class Wiring(NamedTuple):
 
 
 class RunSignals(NamedTuple):
-    """Signals of a run, a column a sample (n, N); noise and disturbance are one column of zeros where there are none.
+    """Signals of a run, one column per sample (n, N); noise and disturbance are one column of zeros if there are none.
 
     `steps` (N,) counts the plant's steps, negative where implicit.
     """
@@ -101,7 +101,7 @@ class RunSignals(NamedTuple):
 def _rates(joints, laws, loads, loops, matrices, rows, chains, memory):
     """Bounds of the fastest decay [1/s] and vibration [rad/s] that friction, pre-sliding and springs cause.
 
-    With D ⪰ ∂drive/∂q̇ diagonal, no eigenvalue of M⁻¹GᵀDG exceeds its trace Σ_j D_j (G M⁻¹ Gᵀ)_jj, G being the identity
+    With D ⪰ ∂drive/∂q̇ diagonal, no eigenvalue of M⁻¹GᵀDG exceeds its trace Σ_j D_j (G M⁻¹ Gᵀ)_jj; G is the identity
     without loops. M is that of the last state.
     """
     own = joint_rows(loops, rows, chains)
@@ -154,13 +154,13 @@ def _explicit_step(parent, joints, laws, loads, loops, work, matrices, rows, cha
 
 @njit(**OPTIONS)
 def _turns(speed, change):
-    """Whether a change takes away more than half of a speed."""
+    """Whether a change removes more than half of a speed."""
     return speed * (2.0 * change + speed) <= 0.0
 
 
 @njit(**OPTIONS)
 def _dampers(joints, laws, loads, loops, rows, chains, memory, h):
-    """Row DAMPING of all joints: slopes of the velocity laws; where an explicit step would turn a speed round, their
+    """Row DAMPING of all joints: slopes of the velocity laws; where an explicit step would reverse a speed, their
     chords f(x)/x, which no step can overshoot."""
     own = joint_rows(loops, rows, chains)
     speeding = joint_accelerations(loops, rows, chains, A)
@@ -192,7 +192,7 @@ def _dampers(joints, laws, loads, loops, rows, chains, memory, h):
 
 @njit(**OPTIONS)
 def _implicit_step(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, h):
-    """A Rosenbrock step of two stages with friction implicit: second order for any D, and no speed turns round.
+    """A Rosenbrock step of two stages with friction implicit: second order for any D, and no speed is reversed.
 
         (M + γhGᵀDG) k₁ = M q̈(q, v),   (M + γhGᵀDG) k₂ = M [q̈(q + hv, v + hk₁) − 2k₁],   v += h (3k₁ + k₂)/2
 
@@ -227,9 +227,9 @@ def _implicit_step(parent, joints, laws, loads, loops, work, matrices, rows, cha
 
 @njit(**OPTIONS)
 def _lost(rows, q, v):
-    """The first axis that moves faster than anything sane or is nowhere, −1 if there is none."""
+    """The first axis that is faster than the largest plausible speed or not finite, −1 if there is none."""
     for j in range(rows.shape[1]):
-        # written so that a NaN is caught too
+        # written so that a NaN is detected too
         if not (abs(rows[v, j]) < FASTEST and abs(rows[q, j]) < np.inf):
             return j
     return -1
@@ -237,8 +237,8 @@ def _lost(rows, q, v):
 
 @njit(**OPTIONS)
 def _advance(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, span):
-    """rows[Q] and rows[V] `span` later under a constant rows[EFFORT], from the acceleration rows[A] on; returns how it
-    went, the axis at fault (a joint if it is too stiff) and the steps taken, negative where they were implicit."""
+    """rows[Q] and rows[V] `span` later under a constant rows[EFFORT], starting from the acceleration rows[A]; returns a
+    code, the axis at fault (a joint if it is too stiff) and the number of steps, negative where they were implicit."""
     decay, vibration = _rates(joints, laws, loads, loops, matrices, rows, chains, memory)
     needed = max(1.0, np.ceil(span * max(decay, vibration) / STABLE))
     if span * vibration > STABLE * MOST_STEPS:
@@ -269,7 +269,7 @@ def _advance(parent, joints, laws, loads, loops, work, matrices, rows, chains, m
 
 @njit(**OPTIONS)
 def _read(values, maps, tachometer, smoothing, rate, rows, noise, noisy, first, state):
-    """What the encoders say: positions into state[READING], speeds by differences or a tachometer into state[SPEED]."""
+    """Encoder readings: positions into state[READING], speeds by differences or a tachometer into state[SPEED]."""
     n = values.shape[1]
     for j in range(n):
         x, speed = values[OFFSET, j] + noise[j, noisy], 0.0
@@ -286,7 +286,7 @@ def _read(values, maps, tachometer, smoothing, rate, rows, noise, noisy, first, 
 
 @njit(**OPTIONS)
 def _limit(values, rate, q_r, v_r, k, state, command):
-    """Commands within their limits. An integral stands still while it would push a limited command further out."""
+    """Commands within their limits. An integral is held while it would move a limited command further out."""
     for j in range(values.shape[1]):
         wanted = command[j, k]
         command[j, k] = min(max(wanted, -values[LIMIT, j]), values[LIMIT, j])
@@ -298,13 +298,13 @@ def _limit(values, rate, q_r, v_r, k, state, command):
 
 @njit(**OPTIONS)
 def run(plant, space, memory, model, model_space, model_memory, inverts, wiring, state, track, first, stop):
-    """Samples first … stop − 1 of a closed loop, from `state` (5, n), spaces and memories on; returns how it went, the
-    sample and the axis. How it went is negative where it is the controller's model that fails.
+    """Samples first … stop − 1 of a closed loop, from `state` (5, n), spaces and memories on; returns a code, the
+    sample and the axis. The code is negative if the controller's model fails.
 
     At a sample the encoders are read, the controller commands, and the command of `delay` samples ago is applied until
-    the next one. q, v, a and tau of a sample belong together: a is what tau causes there. The command is
+    the next one. q, v, a and tau of a sample belong together: a is caused by tau. The command is
         w = γ q̈_r + Kp e + Kd (β q̇_r − q̇) + x,   ẋ = Ki e + Kiv (β q̇_r − q̇)
-    or, where the controller inverts a model, the torque of that model at the acceleration w.
+    or, if the controller inverts a model, the torque of that model at the acceleration w.
     """
     values, maps, delay, tachometer, smoothing, rate = wiring
     q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, counts = track
@@ -343,7 +343,7 @@ def run(plant, space, memory, model, model_space, model_memory, inverts, wiring,
         code, axis = accelerate(parent, joints, laws, loads, loops, work, matrices, rows, chains, memory, Q, V, A)
         if code != DONE:
             return code, k, axis
-        # only here: a sample's way is one way, as it is to a regressor that knows nothing but samples
+        # only here: the motion within a sample is monotone, as for a regressor that knows only samples
         remember(laws, memory)
         for j in range(n):
             q[j, k], v[j, k], a[j, k], reading[j, k] = rows[Q, j], rows[V, j], rows[A, j], state[READING, j]

@@ -8,7 +8,7 @@ from numba import njit
 from steelyard._kernels.spatial import OPTIONS
 
 # Variance of the first state, in units of a position's noise. The rows of the first period outweigh it by eight digits,
-# and eight are left for them.
+# which leaves eight digits for them.
 _DIFFUSE = 1e8
 _STATES = 4
 
@@ -54,7 +54,7 @@ def _predicted(covariance, transition, driven, work):
 
 @njit(**OPTIONS)
 def _measured(covariance, which, noise, gain):
-    """Gain of a measurement of state `which`, kept in `gain`, and P ← P − K S Kᵀ; the innovation's variance S."""
+    """Gain of a measurement of state `which` into `gain`, and P ← P − K S Kᵀ; returns the innovation's variance S."""
     spread = covariance[which, which] + noise
     for i in range(_STATES):
         gain[i] = covariance[i, which] / spread
@@ -70,11 +70,11 @@ def _measured(covariance, which, noise, gain):
 def smooth(step, row, sample, measured, ratio, density, motion):
     """Smoothed position, velocity and acceleration of every joint from positions and, where given, velocities.
 
-    step (E,): time since the event before. An event is a measured row, a wanted sample or both: row and sample (E,) are
-    their numbers, or −1. measured (1 or 2, n, rows): positions with noise of unit variance, velocities with noise
-    `ratio`. density: spectral density of the white snap. motion (3, n, samples) is filled. Kalman filter forwards,
-    then Bierman's adjoint backwards (λ ← Fᵀλ between events, λ_h ← λ_h − K·λ − e/S at a measurement of state h,
-    z = z_f − P_f λ): no covariance is ever inverted. The gains do not depend on the data, so the joints share them.
+    step (E,): time since the previous event. An event is a measured row, a requested sample or both: row and sample
+    (E,) are their numbers, or −1. measured (1 or 2, n, rows): positions with noise of unit variance, velocities with
+    noise `ratio`. density: spectral density of the white snap. motion (3, n, samples) is filled. Kalman filter
+    forwards, then Bierman's adjoint backwards (λ ← Fᵀλ between events, λ_h ← λ_h − K·λ − e/S at a measurement of state
+    h, z = z_f − P_f λ): no covariance is inverted. The gains do not depend on the data, so the joints share them.
     """
     events, kinds, n = len(step), measured.shape[0], measured.shape[1]
     transition, driven, work = np.empty((4, 4)), np.empty((4, 4)), np.empty((4, 4))

@@ -1,8 +1,8 @@
 """Kinematics in lanes: the motion of every link, the first half of every kernel.
 
-Samples travel in lanes of `LANES`; a row of the flat workspace is one quantity of one link for all lanes. Scalar
+Samples are processed in lanes of `LANES`; a row of the flat workspace is one quantity of one link for all lanes. Scalar
 building blocks are inlined by LLVM so that the loops around them vectorise. `MATH` is fastmath without `nnan` and
-`ninf`: as fast, and a NaN in the data still comes out as a NaN.
+`ninf`: equally fast, and a NaN in the data still gives a NaN.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from steelyard._kernels.trigonometry import sine_cosine
 
 MATH: set[str] = {"reassoc", "contract", "arcp", "nsz", "afn"}
 OPTIONS: dict[str, Any] = {"cache": True, "fastmath": MATH, "nogil": True, "error_model": "numpy"}
-# For functions that other kernels call. Left to LLVM, a call goes to another copy of the function in the process that
-# compiles it than in those that load it from the cache; fastmath rounds the two differently, and a search from the same
-# seed would end elsewhere.
+# For functions that other kernels call. If LLVM decides, the process that compiles a kernel calls another copy of the
+# function than those that load it from the cache; fastmath rounds the two differently, and a search from the same seed
+# would end elsewhere.
 INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True}
 
 # A compile-time constant, so that LLVM knows the distance between any two rows of the workspace and can prove
@@ -133,7 +133,7 @@ def velocities(parent, screw, gravity, v, a, start, count, motion):
     for axis in range(3):
         motion[0, (18 + axis) * LANES : (19 + axis) * LANES] = -gravity[axis]
     for i in range(parent.shape[0]):
-        # separate views, so that one runtime check settles that parent and child do not overlap
+        # separate views, so that one runtime check shows that parent and child do not overlap
         _moved(
             motion[parent[i] + 1],
             motion[i + 1],

@@ -1,160 +1,160 @@
-"""The command line: thin. People's text goes to stderr, `--json` prints one object on stdout, errors exit with 2.
+"""The command line. Text for people goes to stderr; `--json` prints one object on stdout.
 
-`steelyard --help` prints the table below; a command's module is imported when the command is called. These modules
-import at their top only what help texts and tables for people need; what computes is imported in the functions.
+`door/commands.py` lists the commands; a command's module is imported when the command is called. These modules import
+at their top only what help texts and tables need; what computes is imported in the functions.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from steelyard.cli.console import FAILED, emit_line, say
-from steelyard.errors import SteelyardError
+from steelyard.cli.console import emit_line, say
+from steelyard.cli.door.commands import COMMANDS, Command, all_commands, is_plug_in, register, unregister
+from steelyard.cli.door.defect import write_report
+from steelyard.cli.door.exit_codes import DoneInPartError, ExitCode, PlugInError, exit_code
+from steelyard.cli.door.streams import flush_stdout, safe_streams, silence
+from steelyard.errors import OutputError, SteelyardError
 
-__all__ = ["COMMANDS", "app", "load_command", "main"]
+# What Typer returns after Ctrl-C outside a command.
+_INTERRUPTED = 130
 
-
-class Command(NamedTuple):
-    """Where a command is (a module of this room and a function in it), and its help in one sentence."""
-
-    module: str
-    function: str
-    sentence: str
-
-
-# In the order of `steelyard --help`. A sentence is the first line of its function's docstring.
-COMMANDS = {
-    "check": Command(
-        "check",
-        "check_project",
-        "Look for wrong units, signs, columns, ratios, delays and signals before any fit (exit code 1 if there are).",
-    ),
-    "consistency": Command(
-        "consistency",
-        "consistency",
-        "Can it exist? Judge a robot's links, or whether a result's base values are possible; exit code 1 if not.",
-    ),
-    "identify": Command(
-        "identify", "identify", "Identify a robot from its project file; writes result.json and report.html."
-    ),
-    "demo": Command(
-        "identify", "demo", "Simulate a robot with known truth, log it, identify it from the log, and compare."
-    ),
-    "estimators": Command("identify", "estimators", "List the estimators."),
-    "warm": Command("identify", "warm", "Compile the kernels once; later runs load them from the cache."),
-    "watch": Command(
-        "watch",
-        "watch_command",
-        "Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the "
-        "last.",
-    ),
-    "excite": Command(
-        "excite",
-        "excite_command",
-        "Design a motion that shows the parameters best, within limits that hold between samples too.",
-    ),
-    "export": Command(
-        "export",
-        "export_command",
-        "Write an identified model as URDF, MJCF, C, Python or a LaTeX table; what does not agree is not written.",
-    ),
-    "init": Command("init", "init", "Guess what the columns of logs are, say why, and write a commented project file."),
-    "payload": Command(
-        "payload",
-        "payload_command",
-        "Weigh an unknown payload with a robot that is already identified: mass, centre of mass, inertia.",
-    ),
-    "robots": Command("robots", "robots", "List the built-in robots."),
-    "params": Command("robots", "params", "Standard and base parameters of a robot, with every regrouping."),
-    "twin": Command(
-        "twin",
-        "twin_command",
-        "Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change.",
-    ),
-    "validate": Command("validation", "validate_logs", "Score a result on other logs, beside the nominal model."),
-    "crossvalidate": Command(
-        "validation", "crossvalidate", "Score every row of a project by parameters fitted without it."
-    ),
-    "delays": Command(
-        "validation", "delays", "How far each joint's effort lags behind its position, for every log, after friction."
-    ),
-    "compare": Command(
-        "validation",
-        "compare_results",
-        "Put results side by side; of two, say whether the robot has changed (exit code 1 if it has).",
-    ),
-}
+__all__ = ["COMMANDS", "Command", "ExitCode", "app", "load_command", "main", "register", "unregister"]
 
 
 def load_command(name: str) -> TyperCommand:
     """The command with its options; imports its module."""
-    place = COMMANDS[name]
-    single = typer.Typer(add_completion=False)
-    single.command(name)(getattr(import_module(f"{__name__}.{place.module}"), place.function))
-    command = typer.main.get_command(single)
-    assert isinstance(command, TyperCommand)
-    return command
+    return all_commands()[name].load()
 
 
 class _Commands(TyperGroup):
-    """Lists the commands from the table and loads the one that is called."""
+    """Lists the commands from their table and imports only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=one.sentence) for name, one in COMMANDS.items()}
+        self.commands = {name: command.listed for name, command in all_commands().items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if name is None else load_command(name), rest
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with _until_the_reader_leaves():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _until_the_reader_leaves():
+                returned = super().invoke(ctx)
         except KeyboardInterrupt as stopped:  # which newer Typers would turn into a silent exit
             raise typer.Abort from stopped
+        except typer.Exit as stop:
+            returned = stop.exit_code
+        except SystemExit as stop:  # of a user's command
+            returned = stop.code
+        return exit_code(ctx.invoked_subcommand, returned)
+
+
+@contextmanager
+def _until_the_reader_leaves() -> Iterator[None]:
+    """Ends with code 0 when the reader closed the pipe (`| head`), which Typer and Rich would turn into code 1."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        silence(sys.stdout)
+        raise typer.Exit(ExitCode.DONE) from None
 
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Steelyard weighs a robot by its own motion: base parameters with honest error bars from logs.",
+    # not "rich", which takes units in brackets for markup
+    rich_markup_mode="markdown",
+    help="Identify the dynamics of a robot from its logs: masses, inertias and friction, with error bars.",
+    epilog=f"Exit codes: {'; '.join(f'{code:d} {code.words}' for code in ExitCode)}.",
 )
 
 
+@safe_streams()
 def main() -> None:
-    """Entry point: errors a user can mend become one sentence and exit code 2."""
-    wants_json = "--json" in sys.argv
+    """Entry point: every end has a code of `ExitCode`, and every failure prints one sentence."""
     try:
         # outside standalone mode an Exit raised by a command comes back as its code
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False, prog_name="steelyard")
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        flush_stdout()
+        sys.exit(code)
     except SteelyardError as error:
-        _failed(str(error), wants_json)
+        _fail(str(error), ExitCode.PARTIAL if isinstance(error, DoneInPartError) else ExitCode.REFUSED)
     except (typer.Abort, KeyboardInterrupt):
-        _failed("Stopped; nothing was written.", wants_json)
+        _fail("Stopped by the user; no incomplete file was left.")
     except MemoryError:
-        _failed("Out of memory. Check rate_hz and the filters: they may ask for absurdly many samples.", wants_json)
+        _fail("Out of memory. Check rate_hz and the filters: they may ask for too many samples.")
+    except OSError as error:
+        _fail(f"The operating system reports: {error}.")
+    except PlugInError as error:
+        _fail_by_plug_in(error)
     except Exception as error:
-        # click's usage errors carry a message for people; anything else is a bug and keeps its traceback
+        # usage errors of click carry a message for people; anything else is a defect
         if not hasattr(error, "format_message"):
-            raise
+            _fail_by_defect(error)
         message = error.format_message()  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
         # without a command the help was shown and there is nothing to add
-        _failed(f"{message} See: steelyard --help", wants_json) if message else sys.exit(FAILED)
+        if not message:
+            sys.exit(ExitCode.REFUSED)
+        command = context.command_path if context else "steelyard"
+        # an error of the parser carries the context of `steelyard`, not that of the command
+        if command == "steelyard" and len(sys.argv) > 1 and sys.argv[1] in all_commands():
+            command = f"steelyard {sys.argv[1]}"
+        _fail(f"{message if message.endswith('?') else message.rstrip('.') + '.'} See: {command} --help")
 
 
-def _failed(message: str, wants_json: bool) -> None:
-    if wants_json:
-        emit_line({"schema": "steelyard.error/1", "error": message})
+def _fail_by_plug_in(error: PlugInError) -> NoReturn:
+    cause = error.__cause__
+    if cause is None:
+        _fail(f"{error}.", ExitCode.DEFECT)
+    report = write_report(cause, sys.argv[1:])
+    place = f" The report '{report}' shows where." if report else ""
+    _fail(f"{error}: {_spoken(cause)}.{place}", ExitCode.DEFECT)
+
+
+def _spoken(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(":").removesuffix(".")
+
+
+def _fail_by_defect(error: Exception) -> NoReturn:
+    report = write_report(error, sys.argv[1:])
+    what = _spoken(error)
+    attach = f"attach '{report}'" if report else "attach the command and its output"
+    # `steelyard` itself has no option that takes a value
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if is_plug_in(command):
+        _fail(
+            f"The command '{command}' (a plug-in) failed: {what}. Please report it to its author and {attach}.",
+            ExitCode.DEFECT,
+        )
+    _fail(f"This is a defect of Steelyard ({what}). Please report it and {attach}.", ExitCode.DEFECT)
+
+
+def _fail(message: str, code: ExitCode = ExitCode.REFUSED) -> NoReturn:
+    if "--json" in sys.argv:
+        try:
+            emit_line({"schema": "steelyard.error/1", "error": message, "code": code})
+        except (OSError, OutputError):  # the message still goes to stderr, and the code stays
+            silence(sys.stdout)
     say(f"error: {message}", "red")
-    sys.exit(FAILED)
+    sys.exit(code)
 
 
 def _show_version(wanted: bool) -> None:
@@ -166,7 +166,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     wants_version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of `steelyard` itself."""

@@ -1,9 +1,8 @@
-"""What every command shares: the console for people, `--json`, progress, and how numbers are shown."""
+"""Shared by all commands: the console for people, `--json`, progress, and the format of numbers."""
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,16 +15,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from steelyard.findings import Finding
+from steelyard.report import numerals
 
-# A pipe or a file has no width of its own: wide enough for a table of parameters.
-# No markup: brackets in the names of joints, files and folders are brackets.
-people = Console(stderr=True, width=None if sys.stderr.isatty() else 160, markup=False, highlight=False, emoji=False)
+# Width for a pipe or a file, which have none: enough for a table of parameters. No markup, because names of
+# joints, files and folders may contain brackets.
+_WIDTH = None if sys.stderr is not None and sys.stderr.isatty() else 160
+people = Console(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-FAILED = 2
+# Numbers and ratios as text, as in pages and tables.
+number, percent = numerals.given, numerals.share
 
 
 def emit(document: Mapping[str, Any]) -> None:
-    """One JSON object on stdout, whatever the terminal's encoding can hold."""
+    """Print one JSON object on stdout; escaped to ASCII if the terminal's encoding cannot hold it."""
     from steelyard.project.documents import text
 
     written = text(document)
@@ -33,34 +35,24 @@ def emit(document: Mapping[str, Any]) -> None:
         written.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         written = json.dumps(json.loads(written), indent=1)
-    print(written)
+    print(written, flush=True)
 
 
 def emit_line(document: Mapping[str, Any]) -> None:
-    """One JSON object on a line of stdout, at once, for documents that come one after another."""
+    """Print one JSON object on one line of stdout, at once, for documents that follow one another."""
     print(json.dumps(document, allow_nan=False), flush=True)
 
 
 def say(message: str, style: str = "") -> None:
-    """A line for people, unbroken, so that paths can be copied."""
+    """Print a line for people, without wrapping, so that paths can be copied."""
     people.print(message, style=style, soft_wrap=True)
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
-    """Findings in the colours of their severity."""
+    """Print findings in the colours of their severity."""
     colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
     for finding in findings:
         say(str(finding), colours[finding.severity])
-
-
-def number(x: float) -> str:
-    return f"{x:.4g}" if math.isfinite(x) else "—"
-
-
-def percent(x: float) -> str:
-    if not math.isfinite(x):
-        return "—"
-    return f"{x:.2%}" if abs(x) < 10.0 else "> 999 %"
 
 
 @contextmanager
@@ -88,5 +80,5 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     try:
         yield advance
     finally:
-        if tasks:  # stopping a bar that never started would print an empty line
+        if tasks:  # stopping a bar that was never shown would print an empty line
             bar.stop()

@@ -1,4 +1,4 @@
-"""Command that plans motion: `excite`."""
+"""Command that designs a motion: `excite`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, number, people, say
+from steelyard.cli.tables import show
 from steelyard.cli.watch import BLOCKS
 from steelyard.errors import DataError, OutputError, ProjectError, choices
 
@@ -24,68 +25,111 @@ if TYPE_CHECKING:
     from steelyard.design.criteria import Criterion
     from steelyard.formats.motion_limits import Allowed
     from steelyard.model.robot import Robot
-    from steelyard.project.excite import Subject
+    from steelyard.project.excite import Excitation, Subject
+
+# Limits used to less than this fraction are not listed.
+_SHOWN = 0.5
 
 
 def excite_command(
     robot: Annotated[
-        str | None, typer.Argument(help="A built-in name, a robot file, or a project file for its terms and payloads.")
+        str | None,
+        typer.Argument(
+            help="Built-in robot, robot file, or project file (with its terms and payloads).",
+            autocompletion=option_values.robots,
+        ),
     ] = None,
-    limits: Annotated[Path | None, typer.Option(help="What the motion may use and must keep clear of (TOML).")] = None,
+    limits: Annotated[
+        Path | None,
+        typer.Option(help="Limits of the motion and obstacles (TOML). Default: the limits of the robot file."),
+    ] = None,
     given: Annotated[
-        Path | None, typer.Option(help="A run folder or result.json: what next, given what it tells already?")
+        Path | None,
+        typer.Option(help="Run folder or result.json whose information is counted in: design what its logs lack."),
     ] = None,
     duration: Annotated[
-        float, typer.Option(help="Seconds of the motion without ramps; rounded up to whole samples of the file.")
+        float,
+        typer.Option(help="Duration of the motion without ramps [s]; rounded up to whole samples of the motion file."),
     ] = 10.0,
-    harmonics: Annotated[int, typer.Option(help="Of every joint; a b-spline gets 2 H + 2 points.")] = 5,
-    family: Annotated[str, typer.Option(help=f"One of: {', '.join(option_values.FAMILIES)}.")] = option_values.FAMILIES[
-        0
-    ],
+    harmonics: Annotated[
+        int, typer.Option(help="Fourier harmonics H per joint (a B-spline uses 2H + 2 control points).")
+    ] = 5,
+    family: Annotated[
+        str,
+        typer.Option(
+            help=f"Family of motions: {', '.join(option_values.FAMILIES)}.",
+            autocompletion=option_values.completing(option_values.FAMILIES),
+        ),
+    ] = option_values.FAMILIES[0],
     criterion: Annotated[
         str | None,
         typer.Option(
-            help=f"One of: {', '.join(option_values.CRITERIA)}. Default d-optimal; with --target or --given targets."
+            help=f"Criterion to optimise: {', '.join(option_values.CRITERIA)}. Default: d-optimal; with --target or "
+            "--given: targets.",
+            autocompletion=option_values.completing(option_values.CRITERIA),
         ),
     ] = None,
-    parameters: Annotated[str, typer.Option(help="Base parameters that d-optimal looks at, comma-separated.")] = "",
+    parameters: Annotated[
+        str, typer.Option(help="Base parameters that d-optimal counts, comma-separated. Default: all.")
+    ] = "",
     target: Annotated[
         list[str] | None,
-        typer.Option(help="σ of a base parameter as a share of its value; may be repeated.", metavar="NAME=SHARE"),
+        typer.Option(
+            help="Wanted σ of a base parameter as a fraction of its value, e.g. link3.MX=0.05; may be repeated.",
+            metavar="NAME=SHARE",
+        ),
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="σ of a row in N.m or N, one or one a joint, comma-separated.")
+        str | None,
+        typer.Option(
+            help="Effort noise σ [N·m or N]: one value, or one per joint, comma-separated. Default: that of the "
+            "result, or 1 % of the effort limits."
+        ),
     ] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(
-            help="A load case; repeated, a motion for each is designed. 'none': unloaded. =KG is the most that a "
-            "payload of unknown mass may weigh.",
+            help="Load case; may be repeated, for one motion each. 'none': no payload. KG: largest possible mass of a "
+            "payload of unknown mass [kg].",
             metavar="NAME[=KG]",
         ),
     ] = None,
     terms: Annotated[
-        str | None, typer.Option(help=f"Comma-separated: {', '.join(option_values.TERMS)}; '' for none.")
+        str | None,
+        typer.Option(help=option_values.TERMS_HELP, autocompletion=option_values.completing(option_values.TERMS)),
     ] = None,
     start: Annotated[
-        str | None, typer.Option(help="Posture to start from and return to, in rad or m, comma-separated.")
+        str | None,
+        typer.Option(help="Position to start from and return to [rad or m], one per joint, comma-separated."),
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Samples a second in the file; default 100, URScript 500.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Sampling rate of the motion file [Hz]. Default: 100; URScript 500.")
+    ] = None,
     rows: Annotated[
-        float | None, typer.Option(help="Rows a second of the identification to come; default 50, or the result's.")
+        float | None,
+        typer.Option(
+            help="Rate of regression rows in the later identification [Hz]. Default: 50, or with --given that of the "
+            "result."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same motion.")] = 0,
-    starts: Annotated[int, typer.Option(min=1, help="Searches, of which the best is kept.")] = 8,
-    iterations: Annotated[int, typer.Option(min=1, help="Steps of a search at most.")] = 300,
-    out: Annotated[Path | None, typer.Option(help=f"Motion file: {', '.join(option_values.MOTION_FILES)}.")] = None,
-    preview: Annotated[Path | None, typer.Option(help="Page with the motion, its limits and σ (.html).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the start values of the search.")] = 0,
+    starts: Annotated[int, typer.Option(min=1, help="Number of searches; the best motion is kept.")] = 8,
+    iterations: Annotated[int, typer.Option(min=1, help="Largest number of steps per search.")] = 300,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Motion file to write ({', '.join(option_values.MOTION_FILES)}). Default: no file."),
+    ] = None,
+    preview: Annotated[
+        Path | None,
+        typer.Option(help="HTML page to write: the motion, its limits and the expected σ. Default: no page."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Design a motion that shows the parameters best, within limits that hold between samples too."""
-    from steelyard.cli.excitation_tables import excitation_document, preview_page, show_excitation
+    """The σ to expect is printed for every parameter, before the robot moves."""
     from steelyard.design.feasibility import weighing
     from steelyard.export.motions import check_ur, checked_rate, export_motion, format_of
     from steelyard.model.payload import UNLOADED
+    from steelyard.project.excitation_document import excitation_document, preview_page
     from steelyard.project.excite import allowed_of, excite, family_of
     from steelyard.project.output_folder import check_file, write_files
 
@@ -93,7 +137,7 @@ def excite_command(
     files = _places(out, loads)
     if preview is not None:
         if preview.suffix.lower() not in (".html", ".htm"):
-            raise OutputError(f"--preview writes a page: name it '{preview.stem}.html', not '{preview.name}'.")
+            raise OutputError(f"--preview writes an HTML page: name it '{preview.stem}.html', not '{preview.name}'.")
         check_file(preview)
     subject = _subject(robot, given, terms)
     subject = replace(subject, theta=weighing(subject.model, subject.theta, masses))
@@ -104,14 +148,14 @@ def excite_command(
         check_ur(described)
     allowed = allowed_of(subject, limits)
     chosen = _criterion(criterion, _words(parameters), _targets(target or ()), subject, allowed)
-    for line in (*subject.said, *allowed.said):
+    for line in (*subject.notes, *allowed.notes):
         say(line, "cyan")
-    with _searching(starts, chosen.name) as (progress, heard):
+    with _searching(starts, chosen.name) as (progress, on_step):
         found = excite(
             subject, allowed, duration, chosen, family_of(family, harmonics),
             loads=loads, noise=_noise(noise), start=None if start is None else _posture(start, described), rows_hz=rows,
             step=0.0 if hz is None else 1.0 / hz,
-            seed=seed, starts=starts, iterations=iterations, progress=progress, heard=heard,
+            seed=seed, starts=starts, iterations=iterations, progress=progress, on_step=on_step,
         )  # fmt: skip
     written: dict[Path, bytes] = {}
     for k, path in enumerate(files):
@@ -122,34 +166,34 @@ def excite_command(
     write_files(written)
     if as_json:
         emit(excitation_document(found, seed, files, preview, hz))
-    show_excitation(found)
+    _show(found)
     for path in files:
-        say(f"Motion: {path} ({format_of(path.name).name}, {hz:g} Hz), read again and within its limits")
+        say(f"Motion: {path} ({format_of(path.name).name}, {hz:g} Hz), read back and within its limits")
     if preview is not None:
         say(f"Preview: {preview}")
     if out is None:
-        say("No motion file was written: name one with --out.")
+        say("No motion file was written; name one with --out.")
 
 
 # --- What was asked ---------------------------------------------------------------------------------------------------
 
 
 def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
-    """A file for every motion: NAME.csv, or NAME-none.csv, NAME-load.csv of several."""
+    """A file per motion: NAME.csv; with several loads NAME-none.csv, NAME-LOAD.csv."""
     from steelyard.export.motions import format_of
     from steelyard.project.output_folder import check_file
 
     if out is None:
         return ()
     if len(set(loads)) != len(loads):
-        raise OutputError("Two motions with the same load would be one file: name every --load once.")
+        raise OutputError("Two motions with the same load would have the same file name: give every --load once.")
     places = [out]
     if len(loads) > 1:
         wrong = [load for load in loads if not re.fullmatch(r"[\w .+-]+", load)]
         if wrong:
             raise OutputError(
-                f"--load {wrong[0]}: the name would be part of a file's name, {out.stem}-{wrong[0]}{out.suffix}. "
-                "Name the payload with letters, digits, '-' and '_', or design its motion alone."
+                f"--load {wrong[0]}: the name becomes part of a file name, {out.stem}-{wrong[0]}{out.suffix}. "
+                "Name the payload with letters, digits, '-' and '_' only, or design its motion alone."
             )
         places = [out.with_stem(f"{out.stem}-{load}") for load in loads]
     for place in places:
@@ -159,15 +203,15 @@ def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _subject(robot: str | None, given: Path | None, terms: str | None) -> Subject:
-    """A robot by name or file, a project file, or the model behind a result: the last two have terms of their own."""
+    """A robot by name or file, a project file, or the model of a result; the last two define their own terms."""
     from steelyard.project.excite import is_project, subject_of, subject_of_result
 
     if given is not None:
         if terms is not None:
-            raise ProjectError("With --given the model is that of the result: leave out --terms.")
+            raise ProjectError("With --given the terms are those of the result: leave out --terms.")
         return subject_of_result(given, robot)
     if robot is None:
-        raise ProjectError("Name a robot: a built-in name, a robot file or a project file; or a result with --given.")
+        raise ProjectError("Give a robot (built-in name, robot file or project file) or a result (--given).")
     if terms is not None and is_project(robot):
         raise ProjectError(f"The terms are those of the project '{robot}': leave out --terms.")
     return subject_of(robot, None if terms is None else _words(terms))
@@ -176,9 +220,9 @@ def _subject(robot: str | None, given: Path | None, terms: str | None) -> Subjec
 def _criterion(
     name: str | None, parameters: Sequence[str], targets: Mapping[str, float], subject: Subject, allowed: Allowed
 ) -> Criterion:
-    """The criterion asked for; without a name that which the other options mean.
+    """The requested criterion; without a name, the one that the other options imply.
 
-    `targets` without any aims at every parameter of a result, at the same share of its scale.
+    `targets` without --target aims at the same fraction of its scale for every parameter of a result.
     """
     from steelyard.design.criteria import CRITERIA, ConditionNumber, DeviationTargets, DOptimal
     from steelyard.project.excite import every_target
@@ -188,9 +232,9 @@ def _criterion(
     if name not in CRITERIA:
         raise DataError(choices("criterion", name, CRITERIA))
     if parameters and name != DOptimal.name:
-        raise DataError(f"--parameters belongs to --criterion {DOptimal.name}; with '{name}' leave it out.")
+        raise DataError(f"--parameters applies to --criterion {DOptimal.name} only; with '{name}' leave it out.")
     if targets and name != DeviationTargets.name:
-        raise DataError(f"--target belongs to --criterion {DeviationTargets.name}; with '{name}' leave it out.")
+        raise DataError(f"--target applies to --criterion {DeviationTargets.name} only; with '{name}' leave it out.")
     if name == DOptimal.name:
         return DOptimal(parameters)
     if name == ConditionNumber.name:
@@ -239,11 +283,11 @@ def _numbers(option: str, value: str) -> Array:
     try:
         return np.array([float(part) for part in value.split(",")])
     except ValueError:
-        raise DataError(f"{option} takes numbers with commas between, not '{value}'.") from None
+        raise DataError(f"{option} takes numbers separated by commas, not '{value}'.") from None
 
 
 def _noise(value: str | None) -> Array | float | None:
-    """None, one σ for all joints, or one each."""
+    """None, one σ for all joints, or one per joint."""
     if value is None:
         return None
     found = _numbers("--noise", value)
@@ -254,7 +298,7 @@ def _posture(value: str, robot: Robot) -> Array:
     found = _numbers("--start", value)
     if len(found) != robot.dof or not np.all(np.isfinite(found)):
         raise DataError(
-            f"--start takes {robot.dof} finite numbers, one for each of {', '.join(robot.axis_names)} [rad or m], "
+            f"--start takes {robot.dof} finite numbers, one per joint: {', '.join(robot.axis_names)} [rad or m], "
             f"not '{value}'."
         )
     return found
@@ -267,28 +311,29 @@ def _posture(value: str, robot: Robot) -> Array:
 def _searching(
     starts: int, criterion: str
 ) -> Iterator[tuple[Callable[[str, int, int], None], Callable[[int, float], None]]]:
-    """The criterion while it goes down: a line that renews itself in a terminal, elsewhere a line a search.
+    """Shows the criterion during the search: one updated line in a terminal, otherwise one line per search.
 
-    "about", as what is made small is a smooth stand-in, and the logarithm of it but for `DOptimal`.
+    Values are printed as "about", because the search minimises a smooth approximation (its logarithm, except for
+    `DOptimal`).
     """
     from steelyard.design.criteria import DOptimal
 
     traces: list[list[float]] = []
 
-    def told(objective: float) -> str:
+    def shown(objective: float) -> str:
         return number(objective if criterion == DOptimal.name else float(np.exp(objective)))
 
     def best() -> str:
-        return told(min(trace[-1] for trace in traces))
+        return shown(min(trace[-1] for trace in traces))
 
-    def heard(search: int, value: float) -> None:
+    def on_step(search: int, value: float) -> None:
         while len(traces) <= search:
             traces.append([])
         traces[search].append(value)
         if live is not None:
             live.update(
                 Text(
-                    f"search {search + 1} of {starts}: {criterion} about {told(value)}, best {best()}  "
+                    f"search {search + 1} of {starts}: {criterion} about {shown(value)}, best {best()}  "
                     f"{_bars(traces[search])}"
                 )
             )
@@ -296,18 +341,55 @@ def _searching(
     def progress(task: str, done: int, total: int) -> None:
         if traces and len(traces) >= done and traces[done - 1]:
             own = traces[done - 1]
-            say(f"search {done} of {total}: {criterion} about {told(own[-1])} after {len(own)} steps, best {best()}")
+            say(f"search {done} of {total}: {criterion} about {shown(own[-1])} after {len(own)} steps, best {best()}")
 
     live = Live(console=people, transient=True, refresh_per_second=8) if people.is_terminal else None
     if live is None:
-        yield progress, heard
+        yield progress, on_step
         return
     with live:
-        yield progress, heard
+        yield progress, on_step
 
 
 def _bars(trace: Sequence[float], width: int = 40) -> str:
-    """The way down as blocks, the last `width` of as many stretches of equal numbers of steps."""
+    """The decrease of the objective as block characters, at most `width` of them, each for the same number of steps."""
     picked = [trace[round(k)] for k in np.linspace(0, len(trace) - 1, min(width, len(trace)))]
     low, high = min(picked), max(picked)
     return "".join(BLOCKS[round((x - low) / (high - low or 1.0) * (len(BLOCKS) - 1))] for x in picked)
+
+
+# --- What was found ---------------------------------------------------------------------------------------------------
+
+
+def _show(found: Excitation) -> None:
+    """Print limits, expected σ, parameters that are not excited, and the verdict."""
+    from steelyard.design.constraints import used
+    from steelyard.design.ramps import pasted
+    from steelyard.project.excitation_document import SCALE, excitation_verdict, target_text
+    from steelyard.report.tables.design import forecast_table, limit_table
+
+    design, forecast = found.design, found.design.forecast
+    for load, rows in zip(design.loads, found.limits, strict=True):
+        near = [row for row in rows if not used(row) < _SHOWN]
+        show(limit_table(near, "Limits" if len(design.loads) == 1 else f"Limits with load {load}"))
+        say(f"{len(rows)} limits hold; those of which less than {_SHOWN:.0%} is used are not listed.")
+    show(forecast_table(forecast, found.values, found.relative, found.before))
+    for line in design.history:
+        say(line)
+    if forecast.unseen:
+        say(f"Not identifiable with this motion, but with others: {', '.join(forecast.unseen)}", "yellow")
+    if forecast.never:
+        say(f"Not identifiable with any motion: {', '.join(forecast.never)}")
+    if forecast.grouped:
+        say(
+            f"Identifiable only in linear combinations: {len(forecast.grouped)} standard parameters (see `steelyard "
+            "params`)"
+        )
+    say(f"Starts at rest at {pasted(found.posture)}; {found.motions[0].duration:.2f} s")
+    say(excitation_verdict(found), "bold")
+    if found.worst is not None:
+        say(SCALE)
+    for one in found.reached:
+        say(target_text(one), "" if one.met else "yellow")
+    for line in found.unbounded:
+        say(line, "bold red")

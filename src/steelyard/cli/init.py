@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
 
-from steelyard.cli.console import FAILED, JsonFlag, emit, people, say, say_findings
+from steelyard.cli import option_values
+from steelyard.cli.console import JsonFlag, emit, say, say_findings
+from steelyard.cli.door.exit_codes import exit_if_errors
+from steelyard.cli.tables import show
+from steelyard.report.table import TableColumn, table
 
 if TYPE_CHECKING:
     from steelyard.project.draft import Draft
@@ -17,15 +19,20 @@ if TYPE_CHECKING:
 
 
 def init(
-    robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
-    logs: Annotated[list[Path], typer.Argument(help="Logs of that robot with the same columns, a run each.")],
+    robot: Annotated[
+        str,
+        typer.Argument(help="Built-in robot, or a .toml, .urdf or MJCF file.", autocompletion=option_values.robots),
+    ],
+    logs: Annotated[
+        list[Path], typer.Argument(help="Logs of that robot, all with the same columns; each becomes a run.")
+    ],
     out: Annotated[Path, typer.Option(help="Project file to write.")] = Path("project.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a project file that exists.")] = False,
-    topic: Annotated[str | None, typer.Option(help="Topic of a ROS bag.")] = None,
-    episode: Annotated[int | None, typer.Option(help="Episode of a LeRobot file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing project file.")] = False,
+    topic: Annotated[str | None, typer.Option(help="Topic to read (ROS bags).")] = None,
+    episode: Annotated[int | None, typer.Option(help="Episode to read (LeRobot datasets).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Guess what the columns of logs are, say why, and write a commented project file."""
+    """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
     from steelyard.project.draft import draft_project, write_draft
 
     draft = draft_project(robot, logs, out, topic=topic, episode=episode)
@@ -33,38 +40,41 @@ def init(
     if as_json:
         emit(_document(draft))
     _show(draft)
-    if any(one.severity == "error" for one in draft.guess.findings):
-        raise typer.Exit(FAILED)
+    exit_if_errors(draft.guess.findings)
 
 
 def _document(draft: Draft) -> dict[str, object]:
-    guess = {name: value for name, value in asdict(draft.guess).items() if name != "findings"}
-    return {
-        "schema": "steelyard.init/1",
-        "project": str(draft.path),
-        "robot": draft.robot.name,
-        "joints": list(draft.robot.axis_names),
-        "guess": guess,
-        "questions": [asdict(one) for one in draft.guess.findings],
-    }
+    from steelyard.project.documents import plain, record
+
+    guess = plain(draft.guess)
+    questions = guess.pop("findings")
+    robot = draft.robot
+    known = {"project": draft.path, "robot": robot.name, "joints": robot.axis_names}
+    return record("steelyard.init/2", known, guess=guess, questions=questions)
 
 
 def _show(draft: Draft) -> None:
     from steelyard.signals.guess.names import range_of
 
     guess = draft.guess
-    table = Table("signal", Column("columns", no_wrap=True), "unit", "side", "because")
-    table.add_row("time", guess.time.column, guess.time.unit, "", "\n".join(guess.time.why))
+    columns = (
+        TableColumn("signal", "Signal"),
+        TableColumn("columns", "Columns"),
+        TableColumn("unit", "Unit"),
+        TableColumn("side", "Side"),
+        TableColumn("why", "Because"),
+    )
+    rows = [("time", guess.time.column, guess.time.unit, "", "\n".join(guess.time.why))]
     for label, one in guess.signals.items():
         units = ", ".join(dict.fromkeys(one.units))
-        table.add_row(label, range_of(one.columns), units, one.side, "\n".join(one.why))
+        rows.append((label, range_of(one.columns), units, one.side, "\n".join(one.why)))
     if guess.left_out:
-        table.add_row("v", "—", "", "", f"left out, positions are differentiated: {guess.left_out}")
-    people.print(table)
+        rows.append(("v", "—", "", "", f"left out, positions are differentiated: {guess.left_out}"))
+    show(table("guess", "", columns, rows))
     _show_others(guess)
     say_findings(guess.findings)
     blank = any(one.severity == "error" for one in guess.findings)
-    say(f"Project: {draft.path}" + (" (fill in what is missing, then identify)" if blank else ""), "bold")
+    say(f"Project: {draft.path}" + (" (fill in the missing entries, then identify)" if blank else ""), "bold")
 
 
 def _show_others(guess: Guess) -> None:
@@ -72,4 +82,4 @@ def _show_others(guess: Guess) -> None:
 
     for label, one in {"time": guess.time, **guess.signals}.items():
         for other in one.others:
-            say(f"not taken for {label}: {range_of(other.columns)} ({other.why})")
+            say(f"not used for {label}: {range_of(other.columns)} ({other.why})")

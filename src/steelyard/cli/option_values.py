@@ -1,22 +1,25 @@
-"""Values that help texts show: the names an option takes, and defaults.
+"""Values that help texts and shell completion show: the names that an option takes, and defaults.
 
-Each is a copy of what the room named next to it holds, because `steelyard X --help` must not load that room (Numba,
-SciPy). tests/cli/test_door.py holds every copy equal to its original; what a command accepts is decided by the
-original alone.
+Each is a copy of the object named above it, because `steelyard X --help` must not import its module (Numba, SciPy).
+tests/cli/test_door.py checks that every copy equals its original; what a command accepts is decided by the original.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 # steelyard.estimators.ESTIMATORS
 ESTIMATORS = (
-    "ls", "wls", "consistent", "huber", "map", "ridge", "essential", "rls", "recursive", "gains", "consistent-gains",
-    "tls-mixed", "tls", "iv", "didim", "output-error",
+    "auto", "ls", "wls", "consistent", "huber", "map", "ridge", "essential", "rls", "recursive", "gains",
+    "consistent-gains", "tls-mixed", "tls", "iv", "didim", "output-error",
 )  # fmt: skip
 # steelyard.model.terms.TERMS
 TERMS = (
-    "rotor", "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "offset", "power-law", "stribeck",
-    "load", "dahl", "ripple", "drift", "coupling", "compensator", "springs",
+    "rotor", "viscous", "coulomb", "asymmetric-coulomb", "offset", "stribeck", "power-law", "load", "dahl",
+    "asymmetric-viscous", "drift", "ripple", "coupling", "compensator", "springs",
 )  # fmt: skip
+TERMS_HELP = f"Terms of the model, comma-separated: {', '.join(TERMS)}; '' for none. Default: those of the robot."
 # steelyard.model.payload.UNLOADED
 UNLOADED = "none"
 # steelyard.regression.forgetting.RULES
@@ -29,9 +32,29 @@ FOLLOWED_FILES = ("result.json", "report.html", "convergence.html")
 FAMILIES = ("fourier", "b-spline")
 # steelyard.design.criteria.CRITERIA
 CRITERIA = ("d-optimal", "condition", "targets")
+# steelyard.export.TARGETS
+EXPORT_TARGETS = ("urdf", "mjcf", "c", "python", "latex")
 # steelyard.export.motions.FORMATS
 MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 # steelyard.identification.weighing.FREE
 FREE = ("offset", "friction")
+# steelyard.report.printers.PRINTERS
+TABLES = ("csv", "parquet", "json", "tex", "html")
 # steelyard.validation.twin.RUNS
 TWIN_RUNS = 20
+
+
+def completing(values: Sequence[str]) -> Callable[[str], list[str]]:
+    """Shell completion of an option that takes one of these values, or several, comma-separated."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{value}" for value in values if value.startswith(begun)]
+
+    return complete
+
+
+def robots(incomplete: str) -> list[str]:
+    """Shell completion of a robot: the built-in names. Where none fits, the shell completes file names."""
+    library = Path(__file__).parents[1] / "formats" / "robots" / "library"
+    return sorted(file.stem for file in library.glob(f"{incomplete}*.toml"))

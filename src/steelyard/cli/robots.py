@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, people, say
+from steelyard.cli.console import JsonFlag, emit, say
+from steelyard.cli.tables import show
 from steelyard.errors import RobotError, choices
+from steelyard.report.table import TableColumn, table
 
 if TYPE_CHECKING:
     from steelyard.model.base_parameters import BaseParameters
@@ -17,33 +18,50 @@ if TYPE_CHECKING:
 
 
 def robots(as_json: JsonFlag = False) -> None:
-    """List the built-in robots."""
     from steelyard.formats.robots import builtin_robots, read_robot
 
-    listed = []
+    columns = (
+        TableColumn("name", "Robot"),
+        TableColumn("joints", "Joints", "count"),
+        TableColumn("nominal_inertias", "Nominal inertias", "flag"),
+        TableColumn("source", "Source", shown=False),
+    )
+    rows = []
     for name in builtin_robots():
         robot = read_robot(name)
         inertias = all(robot.links[i].inertia is not None for i in robot.bodies)
-        listed.append({"name": name, "joints": robot.dof, "nominal_inertias": inertias, "source": robot.source})
+        rows.append((name, robot.dof, inertias, robot.source))
+    listed = table("robots", "", columns, rows)
     if as_json:
-        emit({"schema": "steelyard.robots/1", "robots": listed})
+        emit({"schema": "steelyard.robots/1", "robots": listed.records()})
         return
-    table = Table("robot", "joints", "nominal inertias")
-    for row in listed:
-        table.add_row(row["name"], str(row["joints"]), "yes" if row["nominal_inertias"] else "no")
-    people.print(table)
+    show(listed)
 
 
 def params(
-    robot: Annotated[str, typer.Argument(help="A built-in name, or a .toml, .urdf or MJCF file.")],
-    without: Annotated[list[str] | None, typer.Option(help="Leave out columns by symbol (off) or name.")] = None,
-    gravity: Annotated[str | None, typer.Option(help="X,Y,Z in m/s² in the world in which the base stands.")] = None,
+    robot: Annotated[
+        str,
+        typer.Argument(help="Built-in robot, or a .toml, .urdf or MJCF file.", autocompletion=option_values.robots),
+    ],
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Parameters to leave out, by symbol (off) or name (joint1.off), comma-separated; may be repeated."
+        ),
+    ] = None,
+    gravity: Annotated[
+        str | None,
+        typer.Option(
+            help="Gravity X,Y,Z [m/s²] in the world frame of the robot description. Default: that of the robot file."
+        ),
+    ] = None,
     terms: Annotated[
-        str | None, typer.Option(help=f"Comma-separated: {', '.join(option_values.TERMS)}; '' for none.")
+        str | None,
+        typer.Option(help=option_values.TERMS_HELP, autocompletion=option_values.completing(option_values.TERMS)),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Standard and base parameters of a robot, with every regrouping."""
+    """Base parameters are the linear combinations that motion can identify; each is printed with its terms."""
     from steelyard.formats.robots import read_robot
     from steelyard.model.base_parameters import base_parameters
     from steelyard.model.model import Model
@@ -67,12 +85,12 @@ def _vector(value: str) -> list[float]:
     except ValueError:
         numbers = []
     if len(numbers) != 3:
-        raise RobotError(f"--gravity takes three numbers X,Y,Z in m/s², e.g. 0,0,-9.81; not '{value}'.")
+        raise RobotError(f"--gravity takes three numbers X,Y,Z [m/s²], e.g. 0,0,-9.81, not '{value}'.")
     return numbers
 
 
 def _symbols(names: list[str], model: Model) -> list[str]:
-    """`--without` split at commas and checked against the model's columns."""
+    """The values of `--without`, split at commas and checked against the model's columns."""
     wanted = [name.strip() for value in names for name in value.split(",") if name.strip()]
     symbols = dict.fromkeys(column.symbol for column in model.layout.columns)
     for name in wanted:
@@ -111,16 +129,25 @@ def _counts(base: BaseParameters, left_out: list[str]) -> dict[str, int]:
 def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> None:
     counts = _counts(base, left_out)
     say(
-        f"{model.robot.name}: {counts['standard']} standard parameters, {counts['zero']} without effect, "
+        f"{model.robot.name}: {counts['standard']} standard parameters, {counts['zero']} without effect on effort, "
         f"{counts['base']} base parameters",
         "bold",
     )
-    say(f"rank decision: smallest sine kept {base.smallest_kept:.2g}, largest dropped {base.largest_dropped:.2g}")
-    say("without effect: " + (", ".join(base.layout.names[k] for k in base.zero) or "none"))
+    say(
+        f"Base parameters chosen by rank: smallest kept column {base.smallest_kept:.2g}, largest dropped column "
+        f"{base.largest_dropped:.2g} (0 = dependent)"
+    )
+    say("without effect on effort: " + (", ".join(base.layout.names[k] for k in base.zero) or "none"))
     for link in model.robot.links:
         if link.lumps:
             say(f"lumped into {link.name}: " + ", ".join(lump.name for lump in link.lumps))
-    table = Table("base parameter", "unit", "stands for")
-    for name, unit, expression in zip(base.names, base.units, base.expressions, strict=True):
-        table.add_row(name, unit, "" if expression == name else expression)
-    people.print(table)
+    columns = (
+        TableColumn("name", "Base parameter", "code"),
+        TableColumn("unit", "Unit", "unit"),
+        TableColumn("expression", "Stands for", "code"),
+    )
+    rows = [
+        (name, unit, None if expression == name else expression)
+        for name, unit, expression in zip(base.names, base.units, base.expressions, strict=True)
+    ]
+    show(table("base", "", columns, rows))

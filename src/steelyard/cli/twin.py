@@ -1,4 +1,4 @@
-"""Command that doubts: `twin`."""
+"""Command that repeats an experiment in simulation: `twin`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli.console import JsonFlag, emit, percent, progress_bar, say, say_findings
+from steelyard.cli.tables import show
 from steelyard.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 
 def twin_command(
-    result: Annotated[Path, typer.Argument(help="A run folder or its result.json; its logs must be where they were.")],
-    runs: Annotated[int, typer.Option(help="Simulated experiments.")] = option_values.TWIN_RUNS,
-    seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 0,
+    result: Annotated[Path, typer.Argument(help="Run folder or its result.json; its logs must still be in place.")],
+    runs: Annotated[int, typer.Option(help="Number of simulated experiments.")] = option_values.TWIN_RUNS,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the noise.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Identify simulated experiments like the real one, with known truth: bias, coverage, detectable change."""
     from steelyard.project.documents import record
     from steelyard.project.reopen import reopen
     from steelyard.validation.twin import twin
@@ -53,18 +52,12 @@ def _fitted(reopened: Reopened, progress: Progress) -> Problem:
 
 
 def _show(found: Twin) -> None:
-    table = Table(
-        Column("parameter", no_wrap=True), "truth", "bias", "± its σ", "spread", "reported σ", "coverage", "detectable",
-        "unit",
-    )  # fmt: skip
-    for one in found.parameters:
-        numbers = (one.truth, one.bias, one.bias_error, one.spread, one.reported)
-        table.add_row(
-            one.name, *map(number, numbers), percent(one.coverage), number(one.detectable), one.unit,
-            style="yellow" if one.is_biased else "",
-        )  # fmt: skip
-    people.print(table)
-    say(f"Moved by {found.motion}; relative error {percent(found.twin_relative_error)}, of the fit "
-        f"{percent(found.relative_error)}.")  # fmt: skip
+    from steelyard.report.tables.validation import twin_table
+
+    show(twin_table(found))
+    say(
+        f"Motion: {found.motion}. Relative error {percent(found.twin_relative_error)} in simulation, "
+        f"{percent(found.relative_error)} in the fit."
+    )
     say_findings(found.findings)
     say(found.verdict, "bold")

@@ -1,19 +1,19 @@
-"""Commands that judge: `validate`, `crossvalidate` and `compare`."""
+"""Commands that judge results and logs: `validate`, `crossvalidate`, `delays` and `compare`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from operator import attrgetter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.table import Column, Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say, say_findings
+from steelyard.cli.console import JsonFlag, emit, percent, progress_bar, say, say_findings
+from steelyard.cli.door.exit_codes import ExitCode, exit_if_errors
+from steelyard.cli.tables import show
 from steelyard.errors import ProjectError
 
 if TYPE_CHECKING:
@@ -21,48 +21,54 @@ if TYPE_CHECKING:
     from steelyard.regression.problem import Problem
     from steelyard.validation import Comparison, CrossValidation, Validation
 
-DIFFERS = 1
-
 
 def validate_logs(
-    result: Annotated[Path, typer.Argument(help="A run folder or its result.json.")],
-    logs: Annotated[list[Path], typer.Argument(help="Logs the fit has not seen, with the columns of its project.")],
+    result: Annotated[Path, typer.Argument(help="Run folder or its result.json.")],
+    logs: Annotated[
+        list[Path], typer.Argument(help="Logs that were not used in the fit, with the columns of its project.")
+    ],
     fail_above: Annotated[
-        float | None, typer.Option(help="Exit with 1 if the total relative error exceeds this fraction, e.g. 0.05.")
+        float | None,
+        typer.Option(help="Largest total relative error [fraction, e.g. 0.05]; above it the exit code is 1."),
     ] = None,
-    load: Annotated[str, typer.Option(help="What the logs carry: a payload of the project.")] = option_values.UNLOADED,
+    load: Annotated[
+        str, typer.Option(help="Payload that the robot carries in these logs: a name of the project.")
+    ] = option_values.UNLOADED,
     simulated: Annotated[
-        bool, typer.Option("--simulate", help="Also drive the identified robot by the logs' references.")
+        bool,
+        typer.Option(
+            "--simulate",
+            help="Also simulate the identified robot under its controller, with the references of the logs.",
+        ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score a result on other logs, beside the nominal model."""
+    """The scores of the nominal model, if there is one, are printed next to those of the result."""
     from steelyard.project.documents import record
     from steelyard.project.reopen import reopen
     from steelyard.validation import forward_validation, validate
 
     if fail_above is not None and not 0.0 < fail_above < float("inf"):
-        raise ProjectError(f"--fail-above takes a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
+        raise ProjectError(f"--fail-above must be a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
     reopened = reopen(result, logs, load=load)
     with progress_bar() as progress:
         problem, runs = reopened.problem(progress)
         judged = validate(reopened.result, problem, runs, progress)
         driven = forward_validation(reopened.result, problem, progress) if simulated else None
-    findings = reopened.load_findings(runs)
+    findings = judged.findings + reopened.load_findings(runs)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
     if as_json:
-        verdict = {"verdict": judged.verdict, "fail_above": fail_above, "failed": failed}
-        logs_read = [{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs]
-        told = [asdict(finding) for finding in findings]
         emit(
             record(
                 "steelyard.validation/1",
                 judged,
-                logs=logs_read,
-                findings=told,
-                simulated=driven and asdict(driven),
-                **verdict,
+                logs=[{"name": run.name, "source": run.source, "sha256": run.sha256} for run in runs],
+                findings=findings,
+                simulated=driven,
+                verdict=judged.verdict,
+                fail_above=fail_above,
+                failed=failed,
             )
         )
     say_findings(findings)
@@ -71,15 +77,17 @@ def validate_logs(
         say(driven.verdict, "bold")
     if failed:
         say(f"Relative error {percent(total)} is above {percent(fail_above or 0.0)}.", "bold red")
-        raise typer.Exit(DIFFERS)
+        raise typer.Exit(ExitCode.JUDGED)
+    exit_if_errors(findings)
 
 
 def crossvalidate(
-    project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
-    folds: Annotated[str, typer.Option(help="About so many stretches of time, or 'runs' to leave one run out.")] = "10",
+    project: Annotated[Path, typer.Argument(help="Project file (TOML).")],
+    folds: Annotated[
+        str, typer.Option(help="Number of time blocks (about), or 'runs' to leave out one run at a time.")
+    ] = "10",
     as_json: JsonFlag = False,
 ) -> None:
-    """Score every row of a project by parameters fitted without it."""
     from steelyard.identification.first_fit import to_scale
     from steelyard.identification.term_selection import with_terms
     from steelyard.project.automatic import resolve_auto, selected_terms
@@ -90,11 +98,13 @@ def crossvalidate(
     chosen = _folds(folds)
     described = read_project(project)
     if described.spec.select and chosen != "runs":
-        raise ProjectError("Terms chosen by left-out runs are judged by left-out runs only: use --folds runs.")
-    # delays are found anew in every fold, from the rows it may see
+        raise ProjectError(
+            "A project that selects terms on left-out runs is scored on left-out runs only: use --folds runs."
+        )
+    # delays are estimated again in every fold, from the rows that it may use
     aligned = described.spec.prepare.delay == AUTO
     estimator = described.estimator()
-    # but with unknown gains, whose torques are not known before
+    # except with unknown gains: their torques are not known before the fit
     settle_delays = aligned and described.identifies_gains
     with progress_bar() as progress:
         explicit = resolve_auto(described, progress, delays=settle_delays, terms=False)
@@ -110,26 +120,24 @@ def crossvalidate(
         else:
             judged = cross_validate_problem(problem, estimator, chosen, progress, delays=aligned)
     if as_json:
-        findings = [asdict(finding) for finding in explicit.findings]
         emit(
             record(
                 "steelyard.crossvalidation/1", judged,
-                robot=explicit.model.robot.name, verdict=judged.verdict, findings=findings,
+                robot=explicit.model.robot.name, verdict=judged.verdict, findings=explicit.findings,
             )
         )  # fmt: skip
     say_findings(explicit.findings)
     _show_cross_validation(judged)
 
 
-def delays(
-    project: Annotated[Path, typer.Argument(help="The project file (TOML).")], as_json: JsonFlag = False
-) -> None:
-    """How far each joint's effort lags behind its position, for every log, after friction."""
+def delays(project: Annotated[Path, typer.Argument(help="Project file (TOML).")], as_json: JsonFlag = False) -> None:
+    """Estimated after a fit with friction, because friction looks like a delay."""
     from steelyard.identification.delays import estimate_delays
     from steelyard.identification.first_fit import to_scale, with_load
     from steelyard.project.automatic import resolve_auto
     from steelyard.project.documents import record
     from steelyard.project.project import read_project
+    from steelyard.report.tables.validation import delay_table
 
     with progress_bar() as progress:
         explicit = resolve_auto(read_project(project), progress, delays=False)
@@ -138,45 +146,39 @@ def delays(
         every = with_load(to_scale(every, explicit.project.estimator(), progress), progress)
         found = {run.name: estimate_delays(every.with_runs([run]), progress=progress) for run in explicit.runs}
     if as_json:
-        emit(
-            record("steelyard.delays/1", {"robot": model.robot.name, "runs": {n: asdict(d) for n, d in found.items()}})
-        )
-    table = Table(Column("delay ± σ [ms]", no_wrap=True), *model.robot.axis_names, "all joints")
-    for name, late in found.items():
-        cells = [f"{1e3 * d:+.2f} ± {1e3 * s:.2f}" for d, s in zip(late.seconds, late.std, strict=True)]
-        table.add_row(name, *cells, f"{1e3 * late.common:+.2f} ± {1e3 * late.common_std:.2f}")
-    people.print(table)
+        emit(record("steelyard.delays/1", {"robot": model.robot.name, "runs": found}))
+    show(delay_table(found, model.robot.axis_names))
 
 
 def compare_results(
-    results: Annotated[list[Path], typer.Argument(help="Two run folders (before, after), or more to tabulate.")],
+    results: Annotated[list[Path], typer.Argument(help="Two run folders, BEFORE AFTER; or more, for the table only.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Put results side by side; of two, say whether the robot has changed (exit code 1 if it has)."""
     from steelyard.project.result_file import read_result
+    from steelyard.report.tables.validation import results_table
     from steelyard.validation import compare
 
     if len(results) < 2:
-        raise ProjectError("compare takes two results or more: BEFORE AFTER, each a run folder or its result.json.")
+        raise ProjectError("compare needs at least two results: BEFORE AFTER, each a run folder or its result.json.")
     found = [read_result(path) for path in results]
     tests = [compare(found[0], other) for other in found[1:]]
     integrity = tests[0] if len(found) == 2 else None
     if as_json:
         emit(_comparison_document(results, found, integrity))
-    _show_results(results, found)
+    show(results_table([str(path) for path in results], found))
     if len({(one.estimator, str(one.estimator_options)) for one in found}) > 1:
-        say("warning: the results come from different estimators or options: differences may be theirs", "yellow")
+        say("warning: the results come from different estimators or options, which may explain differences", "yellow")
     if integrity is not None:
         _show_integrity(integrity)
         if integrity.changed:
-            raise typer.Exit(DIFFERS)
+            raise typer.Exit(ExitCode.JUDGED)
 
 
 def _folds(asked: str) -> int | Literal["runs"]:
     if asked == "runs":
         return "runs"
     if not asked.isdecimal() or not 2 <= int(asked) <= 10_000:
-        raise ProjectError(f"--folds takes 'runs' or a whole number from 2, not '{asked}'.")
+        raise ProjectError(f"--folds must be 'runs' or a whole number from 2 to 10000, not '{asked}'.")
     return int(asked)
 
 
@@ -184,97 +186,57 @@ def _folds(asked: str) -> int | Literal["runs"]:
 
 
 def _show_validation(judged: Validation) -> None:
-    table = Table("joint", "relative error", "nominal", "RMSE", "R²", "rows", "raw effort", "nominal", "correlation")
-    fit, raw = judged.filtered, judged.raw
-    for key in fit.relative_error:
-        white = judged.whiteness.get(key)
-        table.add_row(
-            key,
-            percent(fit.relative_error[key]),
-            "—" if judged.nominal_filtered is None else percent(judged.nominal_filtered.relative_error[key]),
-            number(fit.rmse[key]),
-            number(fit.r2[key]),
-            str(fit.rows[key]),
-            percent(raw.relative_error[key]),
-            "—" if judged.nominal_raw is None else percent(judged.nominal_raw.relative_error[key]),
-            "" if white is None else f"{number(white.correlation_rows)} rows, {percent(white.outside)} of lags",
-        )
-    people.print(table)
+    from steelyard.report.tables.validation import validated_runs_table, validation_table
+
+    show(validation_table(judged))
     if len(judged.by_run) > 1:
-        runs = Table("run", "relative error", "R²", "rows")
-        for name, one in judged.by_run.items():
-            runs.add_row(name, percent(one.relative_error["total"]), number(one.r2["total"]), str(one.rows["total"]))
-        people.print(runs)
-    say(f"Scored: {fit.mask}\nRaw: {raw.mask}")
+        show(validated_runs_table(judged))
     if judged.seen:
-        say(f"warning: {', '.join(judged.seen)} also went into the fit: this is no unseen motion", "yellow")
+        say(f"warning: the fit used {', '.join(judged.seen)}: this is not a score on unseen motion", "yellow")
     say(judged.verdict, "bold")
 
 
 def _show_cross_validation(judged: CrossValidation) -> None:
-    joints = list(judged.pooled.joints)
-    table = Table(Column("fold", overflow="fold"), "total", *joints, "rows")
-    for name, one in [*((fold.name, fold.score) for fold in judged.folds), ("all folds", judged.pooled)]:
-        table.add_row(name, percent(one.total), *(percent(one.joints[j]) for j in joints), str(sum(one.rows.values())))
-    people.print(table)
+    from steelyard.report.tables.validation import cross_validation_table
+
+    show(cross_validation_table(judged))
     for fold in judged.folds:
         if fold.not_excited:
-            say(f"warning: without {fold.name} nothing shows {', '.join(fold.not_excited)}", "yellow")
-    say(f"Scored: {judged.pooled.mask}")
+            say(f"warning: without {fold.name} the data do not excite {', '.join(fold.not_excited)}", "yellow")
     say(judged.verdict, "bold")
 
 
 def _comparison_document(
     paths: Sequence[Path], found: Sequence[Identification], integrity: Comparison | None
 ) -> dict[str, Any]:
-    from steelyard.project.documents import record
+    from steelyard.project.documents import plain, record
+    from steelyard.report.tables.validation import side_by_side
 
     results = [
-        {"path": str(path), "estimator": x.estimator, "clusters": x.clusters, "relative_error": x.relative_error.total}
+        {"path": path, "estimator": x.estimator, "clusters": x.clusters, "relative_error": x.relative_error.total}
         for path, x in zip(paths, found, strict=True)
     ]
     parameters = [
         {"name": name, "unit": unit, "values": [value for value, _ in pairs], "std": [std for _, std in pairs]}
-        for name, unit, pairs in _side_by_side(found)
+        for name, unit, pairs in side_by_side(found)
     ]
-    tested = None if integrity is None else {**asdict(integrity), "verdict": integrity.verdict}
+    tested = None if integrity is None else plain(integrity) | {"verdict": integrity.verdict}
     table = {"robot": found[0].robot, "results": results, "parameters": parameters, "integrity": tested}
     return record("steelyard.comparison/1", table)
 
 
-def _side_by_side(found: Sequence[Identification]) -> list[tuple[str, str, list[tuple[float, float]]]]:
-    """Every base parameter and drive gain of any result: name, unit, and (value, σ) in each, NaN where it has none."""
-    from steelyard.validation import Row, compared_rows
-
-    tables = [{row.name: row for row in compared_rows(one)} for one in found]
-    units = {row.name: row.unit for table in tables for row in table.values()}
-    unknown = Row("", "", np.nan, np.nan, {})
-    return [
-        (name, unit, [(row.value, row.std) for row in (table.get(name, unknown) for table in tables)])
-        for name, unit in units.items()
-    ]
-
-
-def _show_results(paths: Sequence[Path], found: Sequence[Identification]) -> None:
-    table = Table("parameter", *(f"{path} ({one.estimator})" for path, one in zip(paths, found, strict=True)), "unit")
-    for name, unit, pairs in _side_by_side(found):
-        table.add_row(name, *(f"{number(value)} ± {number(std)}" for value, std in pairs), unit)
-    people.print(table)
-
-
 def _show_integrity(tested: Comparison) -> None:
-    if tested.changed:
-        table = Table("changed", "difference", "± σ", "t", "p", "p (Holm)", "unit")
-        for one in sorted(tested.changes, key=attrgetter("p_holm")):
-            if one.name in tested.changed:
-                numbers = (one.difference, one.std, one.t, one.p, one.p_holm)
-                table.add_row(one.name, *map(number, numbers), one.unit)
-        people.print(table)
+    from steelyard.report.tables.validation import change_table
+
+    show(change_table(tested))
     for label, names in (("before", tested.only_before), ("after", tested.only_after)):
         if names:
             say(f"only in the result {label}: {', '.join(names)}")
     if tested.untested:
         say(f"not compared (no value or error bar): {', '.join(tested.untested)}")
     if not np.isfinite(tested.freedom):
-        say("warning: too few blocks of time; classical error bars give false alarms", "yellow")
+        say(
+            "warning: too few time blocks for robust error bars; classical ones are used, which give false alarms",
+            "yellow",
+        )
     say(tested.verdict, "bold")

@@ -17,54 +17,68 @@ import typer
 from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Column, Table
 from rich.text import Text
 
 from steelyard.cli import option_values
 from steelyard.cli.console import emit_line, number, people, percent, progress_bar, say
+from steelyard.cli.door.exit_codes import DoneInPartError, exit_if_errors
 from steelyard.cli.identify import show_result
+from steelyard.cli.tables import rich_table
 from steelyard.errors import ProjectError, SteelyardError, choices
+from steelyard.report.table import TableColumn, table
 
 if TYPE_CHECKING:
     from steelyard.online.change_cause import Change
-    from steelyard.online.history import Course
+    from steelyard.online.history import History
     from steelyard.project.watch import Follower, Refresh
     from steelyard.regression.forgetting import Rule
 
-# How long nobody looks whether the log has grown [s].
+# Time between two looks at the size of the log [s].
 POLL_S = 0.1
 BLOCKS = "▁▂▃▄▅▆▇█"
-SCHEMA = "steelyard.watch/1"
+SCHEMA = "steelyard.watch/2"
 
 
 def watch_command(
-    project: Annotated[Path, typer.Argument(help="The project file (TOML).")],
+    project: Annotated[Path, typer.Argument(help="Project file (TOML).")],
     follow: Annotated[
-        Path | None, typer.Option(help="The text log to follow; default that of the project's first run to identify.")
+        Path | None, typer.Option(help="Text log to follow. Default: the log of the first run to identify.")
     ] = None,
     until_idle: Annotated[
         float | None,
-        typer.Option(min=0.0, help="End when nothing new came for so many seconds; 0 for a log that is complete."),
+        typer.Option(
+            min=0.0,
+            help="End when the log has not grown for this time [s]; 0 for a log that is complete. Default: Ctrl-C.",
+        ),
     ] = None,
     forgetting: Annotated[
-        str | None, typer.Option(help=f"How old rows lose weight: {', '.join(option_values.FORGETTING)}.")
+        str | None,
+        typer.Option(
+            help=f"Forgetting of old rows: {', '.join(option_values.FORGETTING)}. Default: that of the project.",
+            autocompletion=option_values.completing(option_values.FORGETTING),
+        ),
     ] = None,
-    memory: Annotated[float | None, typer.Option(help="Seconds of the log after which 1/e of a row is left.")] = None,
+    memory: Annotated[float | None, typer.Option(help="Forgetting time constant [s of log time].")] = None,
     learn: Annotated[
-        float, typer.Option(min=0.0, help="Seconds of motion to learn from before changes are looked for; 0: never.")
+        float,
+        typer.Option(min=0.0, help="Motion to learn from before change detection starts [s]; 0: no change detection."),
     ] = option_values.LEARN_S,
     false_alarms: Annotated[
-        float, typer.Option(help="False alarms an hour of motion.")
+        float, typer.Option(help="Accepted false alarms of the change detection [per hour of motion].")
     ] = option_values.FALSE_ALARMS_PER_HOUR,
-    refresh: Annotated[float, typer.Option(help="Seconds of the log between two estimates.")] = 2.0,
-    show: Annotated[str, typer.Option(help="In the live table only parameters with this in their name.")] = "",
+    refresh: Annotated[float, typer.Option(help="Time between two estimates [s of log time].")] = 2.0,
+    show: Annotated[str, typer.Option(help="Show only parameters whose name contains this text (live table).")] = "",
     out: Annotated[
         Path | None,
-        typer.Option(help=f"Folder for {', '.join(option_values.FOLLOWED_FILES)}, written at the end; default none."),
+        typer.Option(
+            help=f"Folder for {', '.join(option_values.FOLLOWED_FILES)}, written at the end. Default: no files."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines on stdout, an object an estimate.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per estimate on stdout, one per line.")
+    ] = False,
 ) -> None:
-    """Follow a growing log: parameters with error bars as they come, and what changed. Ctrl-C ends it with the last."""
+    """Ctrl-C ends the command after a last estimate."""
     from steelyard.online.online import ChangeDetection
     from steelyard.project.output_folder import RESULT, check_folder
     from steelyard.project.project import read_project
@@ -92,18 +106,19 @@ def watch_command(
     if last.change is not None:
         say(last.change.verdict, "bold red")
     if log.unfinished:
-        say(f"The last line of '{log.path}' does not end in a newline and was left out.", "cyan")
+        say(f"The last line of '{log.path}' does not end in a newline and was not used.", "cyan")
     if out is not None:
         follower.write(out)
-        say(f"Result: {out / RESULT}\nCourse: {out / CONVERGENCE}")
+        say(f"Result: {out / RESULT}\nConvergence: {out / CONVERGENCE}")
     if broken is not None:
-        raise broken
+        raise DoneInPartError(str(broken)) from None
+    exit_if_errors(follower.result().findings)
 
 
 def _followed(
     follower: Follower, until_idle: float | None, stopped: Callable[[], bool], as_json: bool, show: str
 ) -> SteelyardError | None:
-    """Follow until told to stop, until idle, or until the log breaks: then what is wrong with it."""
+    """Follow until a stop is requested, until idle, or until the log breaks; then return what is wrong with it."""
     heard = time.monotonic()
     with _screen(follower, show, as_json) as draw:
         while not stopped():
@@ -127,7 +142,8 @@ def _followed(
 
 @contextmanager
 def ended_by_signal() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or a polite kill came: the rows at hand are finished first. A second one is not waited for."""
+    """Whether SIGINT (Ctrl-C) or SIGTERM was received: rows already read are finished first. A second signal ends at
+    once."""
     asked = [False]
 
     def ask(number: int, frame: object) -> None:
@@ -136,7 +152,7 @@ def ended_by_signal() -> Iterator[Callable[[], bool]]:
         asked[0] = True
 
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # only the main thread hears signals
+        yield lambda: False  # only the main thread receives signals
         return
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(one, ask) for one in signals]
@@ -148,11 +164,11 @@ def ended_by_signal() -> Iterator[Callable[[], bool]]:
 
 
 def _emitted(document: Mapping[str, Any]) -> bool:
-    """False if nobody reads any longer (`| head`)."""
+    """False if the reader closed the pipe (`| head`)."""
     try:
         emit_line(document)
     except BrokenPipeError:
-        # what is still buffered must not fail again when the program ends
+        # the rest of the buffer must not fail again when the program ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
@@ -183,12 +199,12 @@ def refresh_document(follower: Follower, refresh: Refresh, is_last: bool = False
 
 
 def _change_document(change: Change) -> dict[str, Any]:
-    """What changed; `body` is the one that would explain it, to be believed where the kind is "payload"."""
+    """A change as JSON; `body` is the body that would explain it, valid only if the kind is "payload"."""
     body = {} if change.pickup is None else change.pickup.body
     return {
         "t": change.t,
         "sample": change.sample,
-        "told": change.told,
+        "reported": change.reported,
         "test": change.alarm.test,
         "kind": change.kind,
         "verdict": change.verdict,
@@ -201,15 +217,15 @@ def _change_document(change: Change) -> dict[str, Any]:
 
 @contextmanager
 def _screen(follower: Follower, show: str, as_json: bool) -> Iterator[Callable[[Refresh | None], None]]:
-    """What draws the state. A terminal has a table that renews itself; elsewhere only news become lines."""
-    told: list[str] = []
+    """Shows the state: an updated table in a terminal, otherwise one line per change of phase."""
+    printed: list[str] = []
 
     def news(refresh: Refresh | None) -> None:
         if refresh is None:
             return
-        said = refresh.phase if refresh.change is None else f"{refresh.phase} {refresh.change.kind}"
-        if said not in told[-1:]:
-            told.append(said)
+        state = refresh.phase if refresh.change is None else f"{refresh.phase} {refresh.change.kind}"
+        if state not in printed[-1:]:
+            printed.append(state)
             change = "" if refresh.change is None else f". {refresh.change.verdict}"
             say(f"{refresh.t:.1f} s of '{follower.log.path.name}': {refresh.phase}{change}")
 
@@ -222,7 +238,7 @@ def _screen(follower: Follower, show: str, as_json: bool) -> Iterator[Callable[[
 
 
 def screen(follower: Follower, show: str, height: int) -> Group:
-    """State, change and a table of parameters that fits a terminal so high."""
+    """State, change and a table of parameters that fits a terminal of `height` lines."""
     from steelyard.online.history import RECENT
 
     last, log = follower.last, follower.log
@@ -231,8 +247,8 @@ def screen(follower: Follower, show: str, height: int) -> Group:
     online, result = follower.online, last.result
     assert online is not None
     state = (
-        f"{log.path}: {last.t:.1f} s, {last.samples} samples, rows {online.delay_s:.2f} s late; {last.phase}; relative "
-        f"error {percent(result.relative_error.total)}, condition {number(result.condition_scaled)}"
+        f"{log.path}: {last.t:.1f} s, {last.samples} samples, delay of rows {online.delay_s:.2f} s; {last.phase}; "
+        f"relative error {percent(result.relative_error.total)}, condition {number(result.condition_scaled)}"
     )
     shown: list[Any] = [Text(state, style="bold")]
     if log.size > log.offset:
@@ -241,26 +257,36 @@ def screen(follower: Follower, show: str, height: int) -> Group:
         shown.append(Text(last.change.verdict, style="bold red"))
     wanted = [k for k, name in enumerate(result.base.names) if show in name]
     fitting = wanted[: max(3, height - 8 - len(shown))]
-    table = Table(
-        Column("parameter", no_wrap=True), "value ± σ", "rel. σ", Column(f"last {RECENT}", no_wrap=True), "unit"
+    columns = (
+        TableColumn("name", "Parameter", "code"),
+        TableColumn("value", "Value ± σ", "estimate", of=("std",)),
+        TableColumn("std", "σ", "number", shown=False),
+        TableColumn("relative_std", "Relative σ", "share"),
+        TableColumn("past", f"Last {RECENT}"),
+        TableColumn("unit", "Unit", "unit"),
     )
-    for k in fitting:
-        value = f"{number(result.value[k])} ± {number(result.std[k])}"
-        past = sparkline(follower.course, k)
-        table.add_row(result.base.names[k], value, percent(result.relative_std[k]), past, result.base.units[k])
-    shown.append(table)
+    base = result.base
+    rows = [
+        (
+            base.names[k], result.value[k], result.std[k], result.relative_std[k], sparkline(follower.history, k),
+            base.units[k],
+        )
+        for k in fitting
+    ]  # fmt: skip
+    shown.append(rich_table(table("watch", "", columns, rows)))
     if len(fitting) < len(wanted):
         shown.append(Text(f"… and {len(wanted) - len(fitting)} more: --show, or a higher terminal"))
     return Group(*shown)
 
 
-def sparkline(course: Course, k: int) -> str:
-    """Parameter k over the recent refreshes as blocks. Their range is at least ± σ of now: noise within it is flat."""
-    values = np.array([moment.value[k] for moment in course.recent])
+def sparkline(history: History, k: int) -> str:
+    """Parameter k over the recent refreshes as block characters. Their range is at least the present ± σ, so that noise
+    within it is flat."""
+    values = np.array([point.value[k] for point in history.recent])
     seen = values[np.isfinite(values)]
     if not len(seen):
         return ""
-    std = float(np.nan_to_num(course.recent[-1].std[k]))
+    std = float(np.nan_to_num(history.recent[-1].std[k]))
     low, high = min(float(seen.min()), seen[-1] - std), max(float(seen.max()), seen[-1] + std)
     if high <= low:
         return BLOCKS[len(BLOCKS) // 2] * len(values)

@@ -1,8 +1,8 @@
-"""Which motion to run next.
+"""Design of the next motion.
 
-`design_excitation` searches a family of motions for the one that shows the parameters best by a criterion, within
-limits. `forecast` gives the σ to expect from any motion (its samples: `planned`), also on top of what is `known` from
-earlier runs.
+`design_excitation` searches a family of motions for the one that determines the parameters best by a criterion, within
+limits. `forecast` gives the expected σ for any motion (its samples: `planned`), also in addition to what is `known`
+from earlier runs.
 """
 
 from __future__ import annotations

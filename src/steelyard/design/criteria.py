@@ -1,6 +1,6 @@
-"""What makes a motion good: criteria on the information matrix F of the base parameters, with their slopes.
+"""Criteria of a motion: functions of the information matrix F of the base parameters, with their gradients.
 
-F = Σ_j Σ_s w_s,j w_s,jᵀ / σ_j² over the rows w of W in base columns; its inverse C is the covariance to expect.
+F = Σ_j Σ_s w_s,j w_s,jᵀ / σ_j² over the rows w of W in base columns; its inverse C is the expected covariance.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from steelyard.model.model import Model
 from steelyard.motion.bounds import MotionLimits
 
 _factorised, _inverted = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
-# States over which the effect of a parameter is averaged.
+# Number of states over which the effect of a parameter is averaged.
 _STATES = 2000
 
 
 class CriterionValue(NamedTuple):
-    """value: the criterion as it is told; objective: what is made small; slope G (b, b) = ∂objective/∂F, symmetric."""
+    """value: the reported criterion; objective: the minimised function; slope G (b, b) = ∂objective/∂F, symmetric."""
 
     value: float
     objective: float
@@ -32,7 +32,7 @@ class CriterionValue(NamedTuple):
 
 
 class Criterion(Protocol):
-    """A frozen bag of options that becomes a function of F for the base parameters and nominal values of a model."""
+    """A frozen set of options that becomes a function of F for the base parameters and nominal values of a model."""
 
     name: ClassVar[str]
 
@@ -46,8 +46,8 @@ class Criterion(Protocol):
 class DOptimal:
     """log det C / 2b: the logarithm of the geometric mean of the half-axes of the confidence ellipsoid.
 
-    With `parameters`, that of these alone, whatever the others turn out to be: log det C_SS / 2|S|. A value smaller by
-    0.7 is an ellipsoid with half-axes half as long. Other units add a constant and change nothing else.
+    With `parameters`, the same for these only, with all others unknown: log det C_SS / 2|S|. A value smaller by 0.7
+    means half-axes half as long. Other units only add a constant.
     """
 
     parameters: Sequence[str] = ()
@@ -82,8 +82,8 @@ class DOptimal:
 class ConditionNumber:
     """Condition number of W / σ with columns scaled to unit norm (Gautier and Khalil 1992).
 
-    S = D F D with unit diagonal; value = √(λ_max / λ_min). An eigenvalue that meets another has no slope, so what is
-    made small is  log(tr Sᵖ tr S⁻ᵖ) / 2p ≥ log value,  which comes close for a large `sharpness` p.
+    S = D F D with unit diagonal; value = √(λ_max / λ_min). A repeated eigenvalue has no gradient, so the minimised
+    function is  log(tr Sᵖ tr S⁻ᵖ) / 2p ≥ log value,  which is close to it for a large `sharpness` p.
     """
 
     sharpness: float = 6.0
@@ -91,7 +91,7 @@ class ConditionNumber:
 
     def __post_init__(self) -> None:
         if not 1.0 <= self.sharpness <= 50.0:
-            raise ValueError(f"The sharpness of a condition number must lie between 1 and 50, not {self.sharpness!r}.")
+            raise ValueError(f"sharpness of criterion '{self.name}' must be between 1 and 50, not {self.sharpness!r}.")
 
     def bound(self, base: BaseParameters, theta: Array | None) -> Callable[[Array], CriterionValue]:
         p = self.sharpness
@@ -108,7 +108,7 @@ class ConditionNumber:
             value = float(np.sqrt(size[-1] / size[0]))
             objective = float(np.log(value) + np.log(high.sum() * low.sum()) / (2.0 * p))
             slope = (axes * (0.5 / size * (high / high.sum() - low / low.sum()))) @ axes.T
-            # S = D F D: through F itself, and through the diagonal of F that D is made of
+            # S = D F D: through F itself, and through the diagonal of F in D
             slope = slope * np.outer(scale, scale)
             slope[np.diag_indices(len(f))] -= np.einsum("ij,ij->i", slope, f) * scale**2
             return CriterionValue(value, objective, slope)
@@ -119,10 +119,11 @@ class ConditionNumber:
 @final
 @dataclass(frozen=True)
 class DeviationTargets:
-    """Chosen parameters to a chosen σ: the power mean of σ_k / target_k over those named, p = `sharpness`.
+    """Target σ for chosen parameters: the power mean of σ_k / target_k over those named, p = `sharpness`.
 
-    `relative` {base parameter: share of its nominal value}, `absolute` {base parameter: σ in its own unit}. The value
-    is (mean of (σ_k / target_k)ᵖ)^(1/p): 1 or less once they are met on the whole; a large p looks at the worst alone.
+    `relative` {base parameter: fraction of its nominal value}, `absolute` {base parameter: σ in its own unit}. The
+    value is (mean of (σ_k / target_k)ᵖ)^(1/p): at most 1 once they are met on average; a large p weights the worst
+    only.
     """
 
     relative: Mapping[str, float] = field(default_factory=dict)
@@ -133,17 +134,17 @@ class DeviationTargets:
     def __post_init__(self) -> None:
         targets = [*self.relative.values(), *self.absolute.values()]
         if not targets or not all(np.isfinite(x) and x > 0.0 for x in targets):
-            raise ValueError("Give a positive target for one parameter or more, e.g. relative={'link3.MX': 0.05}.")
+            raise ValueError("Give a positive target for at least one parameter, e.g. relative={'link3.MX': 0.05}.")
         if not 1.0 <= self.sharpness <= 50.0:
-            raise ValueError(f"The sharpness of targets must lie between 1 and 50, not {self.sharpness!r}.")
+            raise ValueError(f"sharpness of criterion '{self.name}' must be between 1 and 50, not {self.sharpness!r}.")
 
     def targets(self, base: BaseParameters, theta: Array | None) -> dict[str, float]:
-        """σ to be reached for every parameter named, in its own unit."""
+        """Target σ of every parameter named, in its own unit."""
         _indices(base, [*self.relative, *self.absolute])
         if self.relative and theta is None:
             raise ModelError(
-                "Relative targets need nominal values, and the robot file gives none: pass theta, or state absolute "
-                "ones."
+                "Relative targets need nominal values, and the robot file gives none: pass theta, or give absolute "
+                "targets."
             )
         out = dict(self.absolute)
         for name, share in self.relative.items():
@@ -151,7 +152,7 @@ class DeviationTargets:
             value = float(base.map[base.names.index(name)] @ theta)
             if value == 0.0:
                 raise ModelError(
-                    f"The nominal value of {name} is zero, and so is any share of it. State an absolute σ."
+                    f"The nominal value of {name} is zero, so a relative target has no meaning. Give an absolute σ."
                 )
             out[name] = share * abs(value)
         return out
@@ -188,18 +189,18 @@ def deviation_scale(
     theta: Array | None = None,
     share: float = 0.05,
 ) -> Array:
-    """What the σ of every base parameter is to be compared with, (b,) in its own unit: a scale for relative σ.
+    """Scale of every base parameter for relative σ, (b,) in its own unit.
 
         scale_k = max(|value_k|, floor_k),   floor_k = share · min_j  effort_j / rms(W_jk)
 
-    A value of zero, or one that hardly matters, has no relative σ worth asking for. The floor is the value that makes
-    `share` of the effort of the joint that it shows in most; rms over states drawn from all of the limits, so that it
-    does not depend on any motion. effort (n,) is the root mean square of the joints' efforts in earlier logs
+    A relative σ is not meaningful for a value of zero or of little effect. The floor is the value that causes the
+    fraction `share` of the effort of the joint that it affects most; the rms is over states drawn from the full limits,
+    so that it does not depend on any motion. effort (n,) is the root mean square of the joints' efforts in earlier logs
     (`Known.effort`); values are those of θ (C,), none without it.
     """
     u = np.random.default_rng(0).uniform(-1.0, 1.0, (3, model.robot.dof, _STATES))
     middle, half = 0.5 * (limits.lower + limits.upper), 0.5 * (limits.upper - limits.lower)
-    # a rate without a limit counts as half of the range a second
+    # a rate without a limit is taken as half of the range per second
     rates = (np.where(np.isfinite(x), x, half) for x in (limits.velocity, limits.acceleration))
     q, v, a = (x[:, None] * part for x, part in zip((half, *rates), u, strict=True))
     size = np.sqrt(np.mean(model.regressor(middle[:, None] + q, v, a)[:, list(base.kept)] ** 2, axis=2))
@@ -217,12 +218,12 @@ def covariance(f: Array) -> Array | None:
 def _inverse(f: Array) -> tuple[Array, float] | None:
     """F⁻¹ and log det F by a Cholesky factorisation of F with unit diagonal.
 
-    LAPACK is called directly: what SciPy puts around it takes longer than the work.
+    LAPACK is called directly: the overhead of SciPy takes longer than the work.
     """
     scale = _scale(f)
     if scale is None:
         return None
-    # the transpose of a symmetric matrix is laid out as LAPACK wants it
+    # the transpose of a symmetric matrix has the memory layout that LAPACK needs
     factor, failed = _factorised((f * np.outer(scale, scale)).T, overwrite_a=True, clean=False)
     diagonal = np.diagonal(factor)
     if failed or diagonal.min() ** 2 <= len(f) * np.finfo(float).eps:
@@ -246,7 +247,7 @@ def _singular(f: Array) -> CriterionValue:
 
 
 def _indices(base: BaseParameters, names: Sequence[str] | Mapping[str, float]) -> list[int]:
-    """Places of base parameters by name; the error says what a name that is none of them is."""
+    """Indices of base parameters by name; raises an error that explains an unknown name."""
     for name in names:
         if name in base.names:
             continue
@@ -254,9 +255,9 @@ def _indices(base: BaseParameters, names: Sequence[str] | Mapping[str, float]) -
             column = base.layout.index(name)
             groups = [base.names[k] for k in np.flatnonzero(base.map[:, column])]
             why = (
-                f"it is seen only as part of {', '.join(groups[:5])}: name one of these"
+                f"it is identifiable only as part of {', '.join(groups[:5])}: give one of these"
                 if groups
-                else "it has no effect on any torque, however the robot moves"
+                else "it has no effect on any torque"
             )
             raise EstimationError(f"{name} cannot be identified by any motion: {why}.")
         raise EstimationError(choices("base parameter", name, base.names))

@@ -1,4 +1,4 @@
-"""design_excitation: motions that show the parameters best, within limits that hold for all t."""
+"""design_excitation: motions that determine the parameters best, within limits that hold for all t."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import Motion
-from steelyard.motion.bounds import MotionLimits, Reached, reached
+from steelyard.motion.bounds import LimitUse, MotionLimits, limit_use
 from steelyard.motion.clearance import Clearance, proven_clearance
 from steelyard.motion.obstacles import Surroundings
 from steelyard.motion.trajectory import Trajectory
@@ -30,28 +30,28 @@ from steelyard.regression.information import Information
 from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
 
-# How much finer than the design's samples the torques of the result are looked at, and the share of the torque limits
-# that the design itself may use: what the torque does between its samples must fit into the rest.
+# Factor by which the torques of the result are sampled finer than in the design, and the fraction of the torque limits
+# that the design may use: the rest is for the torque between its samples.
 FINER = 100
 TORQUE_SHARE = 0.98
-# The same for distances: what a design keeps beyond the margin at its samples [m].
+# The same for distances: extra distance beyond the margin at the samples of a design [m].
 SPARE = 0.005
-# Motions drawn for every start of which the best is taken, and the share of the room that a drawn motion fills.
+# Number of random motions of which the best is a start, and the fraction of the range that they use.
 _DRAWN, _FILLED = 8, 0.7
 _SHRINKINGS = 60
-# Share of the room about the posture it is drawn about that a drawn motion leaves.
+# Fraction of the range around its central posture that a random motion leaves unused.
 _ROOM = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Designed motions, one for every load case asked for, and what they promise.
+    """Designed motions, one per load case, and their expected results.
 
-    value      the criterion of these motions sampled at `rate_hz`, with what was given; smaller is better
-    forecast   σ of every parameter; the rows are the samples, and all of them
-    limits     every limit beside what the motions reach, and every pair's least distance beside the margin; `proven`
-               for all t but for torques
-    trace      the objective after every step, start by start, the best start's first
+    value      the criterion of these motions sampled at `rate_hz`, including `given`; smaller is better
+    forecast   σ of every parameter, with all samples as rows
+    limits     every limit with the value that the motions reach, and every pair's smallest distance with the margin;
+               `proven` for all t except for torques
+    trace      the objective after every step, start by start, the best start first
     """
 
     trajectories: tuple[Trajectory, ...]
@@ -60,7 +60,7 @@ class Design:
     value: float
     rate_hz: float
     forecast: Forecast
-    limits: tuple[Reached, ...]
+    limits: tuple[LimitUse, ...]
     trace: tuple[tuple[float, ...], ...]
     history: tuple[str, ...]
 
@@ -68,7 +68,7 @@ class Design:
     def trajectory(self) -> Trajectory:
         """The motion of a design of one run."""
         if len(self.trajectories) != 1:
-            raise DataError(f"This design has {len(self.trajectories)} motions: take them from `trajectories`.")
+            raise DataError(f"This design has {len(self.trajectories)} motions: read them from `trajectories`.")
         return self.trajectories[0]
 
     @property
@@ -96,38 +96,39 @@ def design_excitation(
     iterations: int = 300,
     smooth: float = 0.05,
     progress: Progress | None = None,
-    heard: Callable[[int, float], None] | None = None,
+    on_step: Callable[[int, float], None] | None = None,
     check: Callable[[Sequence[Trajectory]], object] | None = None,
 ) -> Design:
-    """The motion (or one for every entry of `loads`, designed together) of a duration [s] that is best by a criterion.
+    """The motion (or one per entry of `loads`, designed together) of a duration [s] that is best by a criterion.
 
-    noise        σ_j of the rows [N·m | N], one or one a joint; None takes that of `given`, or 1 % of the effort limits
-    given        what observed logs or a result tell already (`known`): the design looks for what they lack
+    noise        σ_j of the rows [N·m | N], one for all or one per joint; None takes that of `given`, or 1 % of the
+                 effort limits
+    given        information from observed logs or a result (`known`): the design adds what they lack
     theta        standard parameters (C,) for torque limits and relative targets; None takes the robot file's
-    surroundings what to stay clear of, itself included, for all t
-    rate_hz      rate of independent rows: that of the decimated rows of the identification to come
-    starts       searches from as many random motions; the best result is kept. The same seed gives the same motion
-    smooth       width of tanh(v / width) in the place of sign(v) during the search [rad/s | m/s]; the result is
+    surroundings obstacles, and the robot itself, from which to keep a distance for all t
+    rate_hz      rate of independent rows: that of the decimated rows of the later identification
+    starts       number of searches from random motions; the best result is kept. The same seed gives the same motion
+    smooth       width of tanh(v / width) that replaces sign(v) during the search [rad/s | m/s]; the result is
                  scored with the model's own terms
-    heard        hears of every step of a search: which one it is, from 0, and its objective
-    check        refuses motions by a DataError: the best that it does not refuse are kept
+    on_step      called after every step of a search with its number, from 0, and its objective
+    check        rejects motions by a DataError: the best that is not rejected is kept
     """
     criterion, family = criterion or DOptimal(), family or FourierFamily()
-    # refuses loops and terms without a gradient before anything is computed
+    # raises an error for loops and terms without a gradient before anything is computed
     RegressorGradient(model)
     if starts < 1 or iterations < 1:
-        raise DataError(f"A design needs one start and one iteration or more, not {starts} and {iterations}.")
+        raise DataError(f"A design needs at least one start and one iteration, not {starts} and {iterations}.")
     cases = (UNLOADED, *(payload.name for payload in model.payloads))
     for load in loads:
         if load not in cases:
             raise DataError(choices("load case", load, cases))
     if not loads:
-        raise DataError("A design needs one load case or more; that of a run without a payload is 'none'.")
+        raise DataError("A design needs at least one load case; the load case without a payload is 'none'.")
     theta = model.layout.nominal if theta is None else np.asarray(theta, float)
     if theta is None and np.isfinite(limits.torque).any():
         raise DataError(
             f"Torque limits need nominal values, and the file of '{model.robot.name}' gives no inertias: pass theta, "
-            "or leave the torque free (MotionLimits(…, torque=inf))."
+            "or remove the torque limits (MotionLimits(…, torque=inf))."
         )
     check_loads(model, limits, theta, loads)
     base = base_parameters(model)
@@ -157,12 +158,12 @@ def design_excitation(
     for k, start in enumerate(_starts(plan, still, np.random.default_rng(seed), starts)):
         trace: list[float] = []
 
-        def told(_: Array, slope: Slope, k: int = k, trace: list[float] = trace) -> None:
+        def report(_: Array, slope: Slope, k: int = k, trace: list[float] = trace) -> None:
             trace.append(slope.value)
-            if heard is not None:
-                heard(k, slope.value)
+            if on_step is not None:
+                on_step(k, slope.value)
 
-        x = minimise(plan.objective, plan.linear, start, iterations, told)
+        x = minimise(plan.objective, plan.linear, start, iterations, report)
         score = plan.score(plan.information(x))
         found.append((score.objective, k, x, tuple(trace), score.value))
         if progress is not None:
@@ -175,13 +176,16 @@ def design_excitation(
         planned(model, path, rate_hz, f"planned{k}", load)
         for k, (path, load) in enumerate(zip(trajectories, loads, strict=True), start=1)
     ]
+    motions = f"{len(loads)} motion{'s' if len(loads) > 1 else ''}"
+    searches = "1 search" if starts == 1 else f"best of {starts} searches"
+    better = f"{refused} better search{'es' if refused > 1 else ''}"
     history = (
-        f"{len(loads)} motion(s) of {duration:g} s, family {family.name}, criterion {criterion.name}, seed {seed}",
-        f"best of {starts} searches, by {criterion.name} " + ", ".join(f"{one[4]:.4f}" for one in found),
-        *([f"the motions of {refused} better searches were refused"] if refused else []),
+        f"{motions} of {duration:g} s, family {family.name}, criterion {criterion.name}, seed {seed}",
+        f"{searches}, by {criterion.name} " + ", ".join(f"{one[4]:.4f}" for one in found),
+        *([f"the motions of {better} were rejected"] if refused else []),
         said,
         *(() if clearance is None else (_clear_of(clearance),)),
-        "from nothing known beforehand" if earlier is None else f"with what is known from {earlier.source}",
+        "without prior knowledge" if earlier is None else f"with prior knowledge from {earlier.source}",
     )
     rows = Problem(model, runs, decimate=1, rest=0.0)
     times = sample_times(duration, rate_hz)
@@ -200,9 +204,9 @@ def design_excitation(
 
 
 def _noise(model: Model, stated: Array | None, earlier: Known | None) -> tuple[Array, str]:
-    """σ_j (n,) and where it is from."""
+    """σ_j (n,) and its source."""
     if stated is not None:
-        return stated, "σ of the rows as stated"
+        return stated, "σ of the rows as given"
     if earlier is not None:
         silent = [
             name
@@ -211,14 +215,16 @@ def _noise(model: Model, stated: Array | None, earlier: Known | None) -> tuple[A
         ]
         if silent:
             raise EstimationError(
-                f"The earlier logs have no rows of {', '.join(silent)}, or were fitted exactly there: state the noise "
-                "of all joints."
+                f"The earlier logs have no rows of {', '.join(silent)}, or no residual there: give the noise of all "
+                "joints."
             )
-        return earlier.noise, "σ of the rows as in the earlier logs"
+        return earlier.noise, "σ of the rows from the earlier logs"
     effort = np.array([joint.limits.effort for joint in model.robot.axes])
     if np.all(np.isfinite(effort)):
-        return 0.01 * effort, "σ of the rows taken as 1 % of the effort limits"
-    return np.ones(model.robot.dof), "σ of the rows taken as 1 N·m or N for want of effort limits: state the noise"
+        return 0.01 * effort, "σ of the rows assumed to be 1 % of the effort limits"
+    return np.ones(
+        model.robot.dof
+    ), "σ of the rows assumed to be 1 N·m or N, because effort limits are missing: give the noise"
 
 
 def _starts(plan: DesignObjective, still: Array, rng: np.random.Generator, starts: int) -> list[Array]:
@@ -241,9 +247,9 @@ def _starts(plan: DesignObjective, still: Array, rng: np.random.Generator, start
         root = np.sqrt(np.maximum(size, 0.0))[:, None] * axes.T
         unseen = forecast_of(root, plan.base, plan.noise, None).unseen
         raise EstimationError(
-            f"No motion of family '{plan.family.name}' drawn within these limits shows all {len(plan.base)} base "
-            f"parameters: {', '.join(unseen) or 'some of them hardly differ'}. Give more time, harmonics or points, "
-            "or wider limits, or leave out the terms concerned."
+            f"No motion of family '{plan.family.name}' drawn within these limits excites all {len(plan.base)} base "
+            f"parameters: {', '.join(unseen) or 'some of them can hardly be separated'}. Give more time, harmonics or "
+            "points, or wider limits, or remove the terms concerned."
         )
     return [one[2] for one in drawn[:starts]]
 
@@ -255,12 +261,12 @@ def _kept(
     found: Sequence[tuple[float, Array]],
     check: Callable[[Sequence[Trajectory]], object] | None,
 ) -> tuple[Array, int]:
-    """The best of what was found, by objective, once it is within the limits between the samples too and not refused;
-    and how many were refused."""
+    """The best result, by objective, after it was moved within the limits between the samples too and not rejected; and
+    the number of rejected ones."""
     best, moved, wrong = np.inf, None, ""
     refusals: list[DataError] = []
     for objective, x in found:
-        # shrinking makes no motion better, so the first that needs none ends the search
+        # shrinking never improves a motion, so the first that needs none ends the search
         if moved is not None and objective >= best:
             break
         shrunk, wrong = _shrunk(exact, still, x)
@@ -280,16 +286,16 @@ def _kept(
         raise refusals[0]
     if moved is None:
         raise EstimationError(
-            f"Between the samples of the design {wrong}, however the motion is shrunk: sample faster than "
-            f"{exact.rate_hz:g} Hz, or leave a wider margin."
+            f"Between the samples of the design {wrong}, even when the motion is scaled down: sample faster than "
+            f"{exact.rate_hz:g} Hz, or use a larger margin."
         )
     return moved, len(refusals)
 
 
 def _shrunk(exact: DesignObjective, still: Array, x: Array) -> tuple[Array | None, str]:
-    """x, drawn towards standing still until its torques hold at `FINER` times the rate, and its distances for all t.
+    """x, scaled towards standstill until its torques hold at `FINER` times the rate, and its distances for all t.
 
-    It hardly ever moves. Where it cannot be done, what went wrong last.
+    Usually nothing has to change. If it fails, returns the last violation.
     """
     wrong = ""
     for k in range(_SHRINKINGS):
@@ -301,12 +307,12 @@ def _shrunk(exact: DesignObjective, still: Array, x: Array) -> tuple[Array | Non
 
 
 def _passed(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> str:
-    """Which limit motions pass between the samples; nothing where they pass none."""
+    """The limit that motions exceed between the samples; empty if none."""
     if exact.clearance is not None:
         for row in _distances(exact.clearance, trajectories):
             if row.beyond > 0.0:
-                return f"{row.joint} come {row.beyond:.2g} m nearer than {row.limit:g} m"
-    return "the torques pass their limits" if np.any(_peak(exact, trajectories) > exact.limits.torque) else ""
+                return f"{row.joint} are {row.beyond:.2g} m closer than {row.limit:g} m"
+    return "the torques exceed their limits" if np.any(_peak(exact, trajectories) > exact.limits.torque) else ""
 
 
 def _finest(exact: DesignObjective) -> Array:
@@ -322,28 +328,28 @@ def _peak(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> Array:
     return np.max([np.abs(exact.model.torque(*p.at(t), theta, load=load)).max(axis=1) for p, load in pairs], axis=0)
 
 
-def _distances(clearance: Clearance, trajectories: Sequence[Trajectory]) -> list[Reached]:
-    """Every pair; of several motions the one that brings it nearest."""
+def _distances(clearance: Clearance, trajectories: Sequence[Trajectory]) -> list[LimitUse]:
+    """Every pair; of several motions, the smallest distance."""
     return _worst([proven_clearance(path, clearance) for path in trajectories])
 
 
-def _worst(every: Sequence[tuple[Reached, ...]]) -> list[Reached]:
+def _worst(every: Sequence[tuple[LimitUse, ...]]) -> list[LimitUse]:
     return [max(one, key=lambda row: row.beyond) for one in zip(*every, strict=True)]
 
 
-def _limits_report(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> tuple[Reached, ...]:
-    """Every finite limit and every pair; of several motions the one that comes nearest to it."""
+def _limits_report(exact: DesignObjective, trajectories: Sequence[Trajectory]) -> tuple[LimitUse, ...]:
+    """Every finite limit and every pair; of several motions, the one that comes closest to it."""
     limits, joints = exact.limits, exact.model.robot.axis_names
-    rows = _worst([reached(path, limits, joints) for path in trajectories])
+    rows = _worst([limit_use(path, limits, joints) for path in trajectories])
     peak, samples = _peak(exact, trajectories), len(_finest(exact))
     for i, joint in enumerate(joints):
         if np.isfinite(limits.torque[i]):
-            rows.append(Reached(joint, "torque", float(peak[i]), float(limits.torque[i]), False, samples))
+            rows.append(LimitUse(joint, "torque", float(peak[i]), float(limits.torque[i]), False, samples))
     return tuple(rows if exact.clearance is None else rows + _distances(exact.clearance, trajectories))
 
 
 def _clear_of(clearance: Clearance) -> str:
-    """What is kept apart and what is not."""
+    """A description of the checked and unchecked pairs."""
     left = f"; left out: {'; '.join(clearance.left_out)}" if clearance.left_out else ""
     pairs = "1 pair" if len(clearance) == 1 else f"{len(clearance)} pairs"
-    return f"{pairs} kept {clearance.margin:g} m apart or more{left}"
+    return f"{pairs} kept at least {clearance.margin:g} m apart{left}"

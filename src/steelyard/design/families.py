@@ -1,4 +1,4 @@
-"""Families of motions to choose from: rest to rest, and linear in a few numbers a joint.
+"""Families of motions: rest to rest, and linear in a few numbers per joint.
 
 q_i(t) = Σ_k x_ik Φ_k(t). Velocities, accelerations and jerks are linear in x too, so limits on them are linear
 inequalities, and a finite number of these holds for all t (`guards`).
@@ -18,37 +18,37 @@ from steelyard.motion.bounds import PROOF_POINTS, grid_share
 from steelyard.motion.bspline import BSpline, basis_rows, check_spline, hull_rows
 from steelyard.motion.trajectory import Fourier, Trajectory
 
-# Guards a shortest period of a Fourier series: they give away 1 − cos(π / 32) = 0.5 % of every limit.
+# Guards per shortest period of a Fourier series: they lose 1 − cos(π / 32) = 0.5 % of every limit.
 _GUARDS_PER_PERIOD = 32
 
 
 class Guard(NamedTuple):
-    """|rows · x − c| ≤ share · limit for every row keeps |q^(k)(t) − c| ≤ limit for all t; rows (M, K)."""
+    """|rows · x − c| ≤ share · limit for every row implies |q^(k)(t) − c| ≤ limit for all t; rows (M, K)."""
 
     rows: Array
     share: float
 
 
 class Family(Protocol):
-    """A frozen bag of options that gives a basis for a duration [s]."""
+    """A frozen set of options that gives a basis for a duration [s]."""
 
     name: ClassVar[str]
 
     @property
     def size(self) -> int:
-        """How many numbers K describe a joint's motion."""
+        """Number K of coefficients per joint."""
         ...
 
     def basis(self, duration: float, t: Array) -> Array:
-        """Φ and its first three derivatives at the times t (N,), (4, K, N). Φ_0 + … of `constant` stands still."""
+        """Φ and its first three derivatives at the times t (N,), (4, K, N). `constant` gives a motion at rest."""
         ...
 
     def constant(self) -> Array:
-        """The numbers (K,) of a joint that stands still at 1."""
+        """The coefficients (K,) of a joint at rest at position 1."""
         ...
 
     def guards(self, duration: float) -> tuple[Guard, ...]:
-        """For position, velocity, acceleration and jerk, what to bound so that the limit holds for all t."""
+        """For position, velocity, acceleration and jerk, the rows whose bounds make the limit hold for all t."""
         ...
 
     def trajectory(self, x: Array, duration: float) -> Trajectory:
@@ -62,8 +62,8 @@ class FourierFamily:
     """Finite Fourier series of `harmonics`, `cycles` periods in the duration, starting and ending at rest.
 
     q = q0 + Σ_l a_l/(ωl) sin(ωlt) − b_l/(ωl) cos(ωlt) with Σ a_l = 0 and Σ l b_l = 0: velocity and acceleration are
-    zero at the start and, as the series is periodic, at the end. A joint has 2 H − 1 numbers: q0 and an orthonormal
-    basis of what the two conditions leave of the position amplitudes.
+    zero at the start and, as the series is periodic, at the end. A joint has 2 H − 1 coefficients: q0 and those in an
+    orthonormal basis of the position amplitudes that satisfy the two conditions.
     """
 
     harmonics: int = 5
@@ -72,9 +72,9 @@ class FourierFamily:
 
     def __post_init__(self) -> None:
         if self.harmonics < 2:
-            raise DataError(f"A Fourier series that starts at rest needs two harmonics or more, not {self.harmonics}.")
+            raise DataError(f"A Fourier series that starts at rest needs at least two harmonics, not {self.harmonics}.")
         if self.cycles < 1:
-            raise DataError(f"A Fourier series needs one period or more in its duration, not {self.cycles}.")
+            raise DataError(f"A Fourier series needs at least one period in its duration, not {self.cycles}.")
 
     @property
     def size(self) -> int:
@@ -96,7 +96,7 @@ class FourierFamily:
     def guards(self, duration: float) -> tuple[Guard, ...]:
         points = _GUARDS_PER_PERIOD * self.harmonics
         rows = self.basis(duration, np.arange(points) * duration / (self.cycles * points))
-        # a little less than the guards need, so that the finer grid of `proven_bounds` finds no limit passed either
+        # slightly less than the guards allow, so that the finer grid of `proven_bounds` finds no limit exceeded
         share = grid_share(self.harmonics, points) * grid_share(1, PROOF_POINTS)
         return tuple(Guard(np.ascontiguousarray(part.T), share) for part in rows)
 
@@ -127,7 +127,7 @@ def _resting(harmonics: int) -> Array:
 @final
 @dataclass(frozen=True)
 class BSplineFamily:
-    """B-splines of `points` control points a joint and `degree`: rest to rest, the end need not be the start."""
+    """B-splines of `points` control points per joint and `degree`: rest to rest; the end may differ from the start."""
 
     points: int = 12
     degree: int = 5

@@ -1,4 +1,4 @@
-"""Forecast: the σ to expect of every parameter before a motion is run, and what no motion can show, or not this one."""
+"""Forecast: the expected σ of every parameter before a motion is run, and the parameters that it cannot determine."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from steelyard.signals.samples import Samples
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What weighted least squares will make of planned rows.
+    """Expected result of weighted least squares on planned rows.
 
     value       base values of the nominal model (b,), NaN where the robot file gives none
-    covariance  (F + F_given)⁻¹ of the base parameters (b, b); NaN for those that the motion does not show
-    condition, condition_scaled   of W / σ, and of the same with columns of unit norm (those shown alone)
+    covariance  (F + F_given)⁻¹ of the base parameters (b, b); NaN for those that the motion does not excite
+    condition, condition_scaled   of W / σ, and of the same with columns of unit norm (excited ones only)
     """
 
     base: BaseParameters
@@ -42,19 +42,19 @@ class Forecast:
 
     @cached_property
     def std(self) -> Array:
-        """σ of every base parameter (b,) in its own unit; NaN where the motion does not show it."""
+        """σ of every base parameter (b,) in its own unit; NaN where the motion does not excite it."""
         return np.sqrt(np.diagonal(self.covariance))
 
     @cached_property
     def relative(self) -> Array:
-        """σ as a share of the nominal value (b,); infinite where that is zero."""
+        """σ relative to the nominal value (b,); infinite where that is zero."""
         with np.errstate(divide="ignore"):
             return self.std / np.abs(self.value)
 
     def worst(self, scale: Array, parameters: Sequence[str] = ()) -> tuple[str, float]:
-        """The parameter with the largest σ / scale (b,) and that ratio: of those named, or of all; infinite if unseen.
+        """The parameter with the largest σ / scale (b,), of those named or of all, and that ratio; inf if not excited.
 
-        `criteria.deviation_scale` gives a scale for parameters whose values are zero or hardly matter too.
+        `criteria.deviation_scale` gives a scale that also works for values of zero or of little effect.
         """
         names = self.base.names
         chosen = [names.index(name) for name in parameters] or list(range(len(names)))
@@ -64,24 +64,24 @@ class Forecast:
 
     @property
     def geometric_mean(self) -> float:
-        """exp(mean log σ) over the parameters shown: halved where every σ is halved, whatever the units."""
+        """exp(mean log σ) over the excited parameters: halved where every σ is halved, in any units."""
         return float(np.exp(np.nanmean(np.log(self.std))))
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Base parameters that this motion does not show, though others would."""
+        """Base parameters that this motion does not excite, though others would."""
         return tuple(name for name, s in zip(self.base.names, self.std, strict=True) if np.isnan(s))
 
     @property
     def never(self) -> tuple[str, ...]:
-        """Standard parameters without an effect on any torque, however the robot moves."""
+        """Standard parameters without an effect on any torque, for any motion."""
         return tuple(self.base.layout.names[k] for k in self.base.zero)
 
     @property
     def grouped(self) -> Mapping[str, tuple[str, ...]]:
-        """Standard parameters that no motion shows by themselves: {name: base parameters they are part of}.
+        """Standard parameters that no motion determines separately: {name: base parameters that contain them}.
 
-        A base parameter that holds others is among them: its σ is that of the sum.
+        A base parameter that contains others is among them: its σ is that of the sum.
         """
         several = np.count_nonzero(self.base.map, axis=1) > 1
         out = {}
@@ -95,13 +95,12 @@ class Forecast:
 def planned(
     model: Model, trajectory: Trajectory, rate_hz: float, name: str = "planned", load: str = UNLOADED
 ) -> Samples:
-    """The samples that a trajectory will give at `rate_hz`, for `forecast`. Efforts are a stand-in: no σ depends on
-    them."""
+    """The samples of a trajectory at `rate_hz`, for `forecast`. Efforts are placeholders: no σ depends on them."""
     if trajectory.dof != model.robot.dof:
         raise DataError(f"The trajectory moves {trajectory.dof} joints; '{model.robot.name}' has {model.robot.dof}.")
     t = sample_times(trajectory.duration, rate_hz)
     q, v, a = trajectory.at(t)
-    # a ramp, because an effort that never changes is taken for a dead channel
+    # a ramp, because an effort that never changes is treated as a dead channel
     return Samples.from_arrays(name, model.robot.axis_names, rate_hz, q, v, a, np.tile(t, (len(q), 1)), load)
 
 
@@ -111,7 +110,7 @@ def sample_times(duration: float, rate_hz: float) -> Array:
 
 
 def checked_noise(noise: Array | float | Sequence[float], dof: int) -> Array:
-    """σ_j (n,) of the rows, one number for all joints or one each."""
+    """σ_j (n,) of the rows, from one number for all joints or one per joint."""
     given = np.asarray(noise, float)
     if given.shape not in ((), (dof,)) or not np.all(np.isfinite(given)) or np.any(given <= 0.0):
         raise DataError(f"noise must be one positive σ [N·m | N], or one for each of {dof} joints, not {noise!r}.")
@@ -127,8 +126,8 @@ def forecast(
     """σ of every base parameter from planned runs (`planned`), with the filters and row mask of the problem.
 
     `noise` σ_j [N·m | N] is that of the rows: stated, or of an earlier log's rows made in the same way
-    (`joint_deviations`, `Known.noise`). `given` is what earlier work already tells about the same model; observed rows
-    count with the same σ_j, what is `Known` as it is.
+    (`joint_deviations`, `Known.noise`). `given` is earlier information on the same model; observed rows are weighted
+    with the same σ_j, a `Known` is used unchanged.
     """
     base = base_parameters(problem.model) if base is None else base
     sigma = checked_noise(noise, problem.model.robot.dof)
@@ -138,7 +137,7 @@ def forecast(
 
 
 def so_far(given: Known, theta: Array | None = None) -> Forecast:
-    """The same before anything more is run: σ of what is known already; θ (C,) are nominal values."""
+    """The forecast without further runs: σ of what is known already; θ (C,) are nominal values."""
     return forecast_of(given.root, given.base, given.noise, theta)
 
 

@@ -1,4 +1,4 @@
-"""The information of motions that are still numbers: criterion and torques as functions of x, with exact gradients."""
+"""The information of motions given by coefficients: criterion and torques as functions of x, with exact gradients."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from steelyard.model.terms import Motion
 from steelyard.motion.bounds import MotionLimits
 from steelyard.motion.clearance import Clearance
 
-# Room [m] from which on a pair of `Clearance` costs nothing.
+# Distance [m] beyond the margin above which a pair of `Clearance` costs nothing.
 REACH = 0.1
-# Distances are looked at as often as this [Hz] though rows may be few: what is thin must not slip between two looks.
+# Rate at which distances are checked [Hz], even with fewer rows, so that thin obstacles are not missed between samples.
 CLEAR_RATE_HZ = 50.0
 
 
 class _Rows(NamedTuple):
-    """A joint's equation in base columns: W_j,base = `mix` · tile[places]; mix None where it is those places alone.
+    """A joint's equation in base columns: W_j,base = `mix` · tile[places]; mix is None where it equals those entries.
 
-    `square` is where its columns stand in a matrix of all base parameters.
+    `square` are the indices of its columns in a matrix of all base parameters.
     """
 
     square: tuple[NDArray[np.int64], ...]
@@ -40,10 +40,10 @@ class _Rows(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Arrays of one run that are used again at every step, as fresh ones cost more than the work.
+    """Arrays of one run that are reused at every step, because allocation costs more than the work.
 
-    tile and weights (E, N): entries of W and what φ weighs them by; equations: W_j of every joint in its own base
-    columns, (c_j, N); back (3, n, N): gradients in q, v and a.
+    tile and weights (E, N): entries of W and their weights in φ; equations: W_j of every joint in its own base columns,
+    (c_j, N); back (3, n, N): gradients in q, v and a.
     """
 
     tile: Array
@@ -55,7 +55,7 @@ class Memory(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class RunInformation:
-    """F = Σ_j Σ_s w wᵀ / σ_j² of a run in base columns, and the way back to the weights of its regressor's entries."""
+    """F = Σ_j Σ_s w wᵀ / σ_j² of a run in base columns, and the gradient back to the entries of its regressor."""
 
     gradient: RegressorGradient
     base: BaseParameters
@@ -106,17 +106,17 @@ class RunInformation:
         """Adds weights u with d objective = Σ u · dW for slope G = ∂objective/∂F: rows 2 G w / σ_j²."""
         for rows, w, sigma in zip(self.rows, memory.equations, self.noise, strict=True):
             u = (2.0 / sigma**2 * slope[rows.square]) @ w
-            # the rows of two joints have no place in common
+            # the rows of two joints have no entry in common
             memory.weights[rows.places] += u if rows.mix is None else rows.mix.T @ u
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DesignObjective:
-    """Several runs of one family, x (runs · n · K,) in halves of each joint's range about its middle.
+    """Several runs of one family, x (runs · n · K,) in units of half of each joint's range about its middle.
 
-    given (b, b) is the information there is already; torque (n,) bounds the nominal model's, infinite where free.
-    clearance is what must stay apart, by `spare` [m] more than its margin.
+    given (b, b) is the existing information; torque (n,) bounds that of the nominal model, infinite where free.
+    clearance holds the pairs that must keep a distance, by `spare` [m] more than its margin.
     """
 
     model: Model
@@ -147,7 +147,7 @@ class DesignObjective:
 
     @cached_property
     def _torque_rows(self) -> tuple[Array, ...]:
-        """For every run (n, E): θ at the places of each joint's row, so that τ = rows · tile."""
+        """For every run (n, E): θ at the entries of each joint's row, so that τ = rows · tile."""
         model, theta = self.model, self.theta
         if theta is None or not np.isfinite(self.limits.torque).any():
             return ()
@@ -179,7 +179,7 @@ class DesignObjective:
     def linear(self) -> LinearLimits:
         """Limits of position, velocity, acceleration and jerk that hold for all t, as inequalities of x.
 
-        The rows of a quantity count together for one limit, whatever their number.
+        The rows of a quantity together have the weight of one limit, independent of their number.
         """
         rows, lower, upper, weight = [], [], [], []
         free = np.full_like(self._half, np.inf)
@@ -200,11 +200,11 @@ class DesignObjective:
         return tuple(Motion(*(own @ part for part in self.basis)) for own in self.numbers(x))
 
     def information(self, x: Array) -> Array:
-        """F (b, b), what is given included."""
+        """F (b, b), including `given`."""
         return self.information_of(self.motions(x))
 
     def information_of(self, motions: Sequence[Motion]) -> Array:
-        """The same for motions, one a run."""
+        """The same for motions, one per run."""
         parts = zip(self.runs, motions, self._memories, strict=True)
         return self._sum([run.matrix(motion, memory) for run, motion, memory in parts])
 
@@ -212,27 +212,27 @@ class DesignObjective:
         return np.sum(matrices if self.given is None else [self.given, *matrices], axis=0)
 
     def torques(self, x: Array) -> tuple[Array, ...]:
-        """τ (n, N) of the nominal model at the samples of every run; none where no torque is limited."""
+        """τ (n, N) of the nominal model at the samples of every run; empty where no torque is limited."""
         if not self._torque_rows:
             return ()
         parts = zip(self.runs, self.motions(x), self._torque_rows, self._memories, strict=True)
         return tuple(rows @ run.gradient.fill(motion, memory.tile) for run, motion, rows, memory in parts)
 
     def torque_share(self, x: Array) -> float:
-        """The largest |τ| / limit at the samples; zero where nothing is limited."""
+        """The largest |τ| / limit at the samples; zero where no torque is limited."""
         limit = self.limits.torque[:, None]
         return max((float(np.max(np.abs(tau) / limit)) for tau in self.torques(x)), default=0.0)
 
     @cached_property
     def _positions(self) -> Array:
-        """The part of the basis that gives positions (K, M) when distances are looked at."""
+        """The part of the basis that gives positions (K, M) at the times when distances are checked."""
         times = sample_times(self.duration, max(self.rate_hz, CLEAR_RATE_HZ))
         return self.family.basis(self.duration, times)[0]
 
     def _rooms(self, x: Array) -> list[tuple[Array, Array]]:
-        """For every run postures (n, M) and what every pair has left of its distance there, (P, M) [m].
+        """For every run, postures (n, M) and the remaining distance of every pair there, (P, M) [m].
 
-        None where all is free.
+        None without a clearance.
         """
         if self.clearance is None or not len(self.clearance):
             return []
@@ -241,14 +241,14 @@ class DesignObjective:
         return [(q, self.clearance.distances(q) - least) for q in postures]
 
     def room(self, x: Array) -> float:
-        """The least that any pair has left [m], `REACH` where it is more."""
+        """The smallest remaining distance of any pair [m], at most `REACH`."""
         return min((REACH, *(float(room.min()) for _, room in self._rooms(x))))
 
     def objective(self, x: Array, mu: float) -> Slope:
         """Criterion − μ Σ mean log(1 − (τ/limit)²) + μ Σ mean b(room), and its gradient.
 
-        The first sum is over joints, the second over pairs that must stay apart, with b of `barrier`. One pass forward
-        and one back for each run.
+        The first sum is over joints, the second over pairs that must stay apart, with b of `barrier`. One forward and
+        one backward pass per run.
         """
         motions = self.motions(x)
         rooms = self._rooms(x)
@@ -283,7 +283,7 @@ class DesignObjective:
 def barrier(room: Array) -> tuple[Array, Array]:
     """b(z) = (z − 1) − (z − 1)²/2 − log z  of z = room / `REACH` below 1, zero above, and its slope in the room.
 
-    It goes to infinity as a logarithm does, and ends with its first two derivatives zero: what is far costs nothing.
+    It goes to infinity as a logarithm does, and its first two derivatives are zero at 1: distant pairs cost nothing.
     """
     short = np.minimum(room / REACH, 1.0) - 1.0
     return short - 0.5 * short**2 - np.log1p(short), -(short**2) / (1.0 + short) / REACH

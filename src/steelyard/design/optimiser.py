@@ -1,6 +1,6 @@
 """An interior-point minimiser for a smooth objective with a costly gradient and many cheap linear limits.
 
-    minimise  f(x) − μ Σ log(slack of the linear limits)    for μ going down to almost nothing
+    minimise  f(x) − μ Σ log(slack of the linear limits)    for μ decreasing to almost zero
 
 Every iterate is strictly within the limits. The curvature of the logarithms is exact; that of f is learnt from its
 gradients, may be indefinite, and the step follows |eigenvalues| of the sum.
@@ -17,11 +17,11 @@ import numpy as np
 
 from steelyard._arrays import Array
 
-# Weights of the limits' logarithms, stage by stage; a stage ends when a step promises less than a share of its weight.
-# Stages above the first lead to no better values, and take longer.
+# Weights of the limits' logarithms, stage by stage; a stage ends when the predicted decrease is below a fraction of its
+# weight. Stages above the first lead to no better values and take longer.
 STAGES = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 _PROMISE = 0.2
-# How near to a limit one step may go, and how often a step is halved.
+# Largest fraction of the distance to a limit in one step, and largest number of halvings of a step.
 _NEAREST, _HALVINGS = 0.98, 20
 _ARMIJO = 1e-4
 _FAR = 1e300
@@ -39,7 +39,7 @@ class Slope(NamedTuple):
 class LinearLimits:
     """lower ≤ Γ x_i ≤ upper for each of m blocks x_i (K,) of x (m · K,); rows Γ (M, K), lower and upper (m, M).
 
-    Infinite entries bound nothing. `weight` (M,) is what each row counts for in the sum of logarithms.
+    Infinite entries are unbounded. `weight` (M,) is the weight of each row in the sum of logarithms.
     """
 
     rows: Array
@@ -61,7 +61,7 @@ class LinearLimits:
         for slack, counted in zip(self._slacks(x), self._counted, strict=True):
             if slack.min() <= 0.0:
                 return np.inf
-            # an infinite slack counts for nothing: 0 · log(∞) is not to be
+            # avoid 0 · log(∞): an infinite slack contributes nothing
             total -= float(np.sum(counted * np.log(np.minimum(slack, _FAR))))
         return total
 
@@ -73,7 +73,7 @@ class LinearLimits:
         return gradient.ravel(), (bend[:, None, :] * self.rows.T) @ self.rows
 
     def longest(self, x: Array, step: Array) -> Array:
-        """For every block the largest factor of its step that stays on the limits, (m,)."""
+        """For every block the largest factor of its step that stays within the limits, (m,)."""
         below, above = self._slacks(x)
         way = step.reshape(len(self.lower), -1) @ self.rows.T
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,12 +86,12 @@ def minimise(
     limits: LinearLimits,
     x: Array,
     iterations: int,
-    told: Callable[[Array, Slope], None] | None = None,
+    on_step: Callable[[Array, Slope], None] | None = None,
 ) -> Array:
     """x (m · K,) near a local minimum of `objective` within the limits, from a start strictly inside.
 
-    `objective(x, μ)` may hold barriers of its own weighted by μ. `iterations` is the most for all stages together;
-    `told` hears of every x that is accepted.
+    `objective(x, μ)` may contain its own barriers weighted by μ. `iterations` is the maximum for all stages together;
+    `on_step` is called with every accepted x.
     """
     blocks, size = len(limits.lower), limits.rows.shape[1]
     learnt = np.zeros((len(x), len(x)))
@@ -116,7 +116,7 @@ def minimise(
             left -= 1
             taken = _search(objective, limits, x, step, mu, here.value + mu * wall, promised)
             if taken is None:
-                # what was learnt of f misleads here: forget it once, give up when nothing was known
+                # the learnt curvature of f is wrong here: reset it once, stop if it was already empty
                 if not learnt.any():
                     break
                 learnt[:] = 0.0
@@ -124,8 +124,8 @@ def minimise(
             moved, there, wall = taken
             _learn(learnt, moved - x, there.gradient - here.gradient)
             x, here = moved, there
-            if told is not None:
-                told(x, here)
+            if on_step is not None:
+                on_step(x, here)
         if left <= 0:
             break
     return x
@@ -140,9 +140,9 @@ def _search(
     before: float,
     promised: float,
 ) -> tuple[Array, Slope, float] | None:
-    """The first of ever shorter steps that lowers the whole by a share of what it promised; with its sum of logarithms.
+    """The first of decreasing steps that lowers the total by a fraction of its prediction; with its sum of logarithms.
 
-    `before` is the whole at x, f + μ · logarithms.
+    `before` is the total at x, f + μ · logarithms.
     """
     factor = min(1.0, _NEAREST * float(limits.longest(x, step).min()))
     for _ in range(_HALVINGS):
@@ -159,9 +159,9 @@ def _search(
 def _learn(learnt: Array, moved: Array, change: Array) -> None:
     """The smallest change with which `learnt` explains the change of the gradient; may be indefinite (Bofill 1994).
 
-    With r what it does not explain and φ = cos² of the angle between r and the step s, it is φ of the update of rank
-    one, r rᵀ / r·s, and 1 − φ of Powell's, (r sᵀ + s rᵀ) / s² − (r·s) s sᵀ / s⁴: the first learns faster, the second
-    stays sound where r is all but square to s. Searches end lower with both than with either.
+    With r the unexplained part and φ = cos² of the angle between r and the step s, it is φ times the rank-one update, r
+    rᵀ / r·s, plus 1 − φ times Powell's, (r sᵀ + s rᵀ) / s² − (r·s) s sᵀ / s⁴: the first learns faster, the second stays
+    bounded where r is nearly orthogonal to s. Searches reach lower values with both than with either.
     """
     rest = change - learnt @ moved
     along, length, left = float(rest @ moved), float(moved @ moved), float(rest @ rest)
@@ -170,5 +170,5 @@ def _learn(learnt: Array, moved: Array, change: Array) -> None:
     cross = np.outer(rest, moved)
     share = along**2 / (left * length)
     learnt += (1.0 - share) * ((cross + cross.T) / length - along / length**2 * np.outer(moved, moved))
-    # φ / (r·s), without a division by what may be zero
+    # φ / (r·s), without dividing by a value that may be zero
     learnt += along / (left * length) * np.outer(rest, rest)

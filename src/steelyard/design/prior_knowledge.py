@@ -1,4 +1,4 @@
-"""Known: what earlier logs, or a result made of them, tell about the base parameters before the next motion is run."""
+"""Known: information on the base parameters from earlier logs, or a result of these, before the next motion is run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from steelyard.regression.scores import score
 @final
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Information F = rᵀ r on the base parameters of a model, and the noise of the rows it came from.
+    """Information F = rᵀ r on the base parameters of a model, and the noise of its rows.
 
     root       r (≤ b, b) in units of one standard deviation; a column of zeros where nothing is known
     noise      σ_j (n,) of a row [N·m | N], NaN for a joint without rows
     effort     root mean square (n,) of the efforts of these rows [N·m | N]
-    inflation  κ ≥ 1, by which residuals that are not white widen the error bars; it is in `root` and `noise` already
-    source     where it is from, in words
+    inflation  κ ≥ 1, by which correlated residuals widen the error bars; already included in `root` and `noise`
+    source     where it comes from, as text
     """
 
     base: BaseParameters
@@ -45,17 +45,17 @@ class Known:
 
 
 def known(earlier: Known | Information | Identification, base: BaseParameters, noise: Array | None = None) -> Known:
-    """What observed logs or a result tell about the base parameters of a model.
+    """The information of observed logs or a result on the base parameters of a model.
 
-    A forecast is to be compared with the σ that the next identification reports, which hold for correlated residuals
-    (CR3). Those of real robots are correlated: their CR3 σ are two to five times the classical ones. What is known,
-    and the noise of the rows to come, are therefore those of independent rows that would give the same error bars:
+    A forecast should match the σ that the next identification reports, which are valid for correlated residuals (CR3).
+    Residuals of real robots are correlated: their CR3 σ are two to five times the classical ones. The information, and
+    the noise of the future rows, are therefore those of independent rows with the same error bars:
 
         C = κ² C_classical,   σ_j = κ · residual of joint j,   κ = max(1, median over parameters of σ_CR3 / σ_classical)
 
-    One κ for all, as twelve blocks leave a fifth of scatter in a single ratio. It holds for the next motion when its
-    rows are as far apart in time as those of the earlier logs. `noise` σ_j (n,) that is stated takes the place of all
-    this for observed rows; a result's covariance stays what it is.
+    One κ for all, because with twelve blocks a single ratio has a scatter of a fifth. It holds for the next motion when
+    its rows are as far apart in time as those of the earlier logs. A stated `noise` σ_j (n,) replaces this for observed
+    rows; a result's covariance is unchanged.
     """
     if isinstance(earlier, Information):
         return _of_logs(earlier, base, noise)
@@ -74,19 +74,19 @@ def inflation(estimate: Estimate | Identification) -> float:
 
 
 def _of_logs(information: Information, base: BaseParameters, noise: Array | None) -> Known:
-    """Rows of earlier logs, weighted as weighted least squares weighs them."""
+    """Rows of earlier logs, weighted as in weighted least squares."""
     if information.layout.names != base.layout.names:
         raise EstimationError(_OTHER)
     runs = "logs " + ", ".join(dict.fromkeys(key.run for key in information.blocks))
     left = information.without_known()
     effort = np.array(list(score(information, np.zeros(len(base.layout)), "").effort.values()))
     if noise is not None:
-        return Known(base, _rows(information, base, noise), noise, effort, 1.0, f"{runs}, σ of their rows as stated")
+        return Known(base, _rows(information, base, noise), noise, effort, 1.0, f"{runs}, σ of their rows as given")
     sigma = joint_deviations(left, base)
     estimate = solve(left, base, 1.0 / sigma)
     fitted = int(np.isfinite(estimate.value).sum())
     whole = stacked(left, base.kept, _weights(sigma))
-    # what the joints fit together leaves is more than what each leaves by itself: σ̂² = ‖ρ‖² / (r − b) of P0 eq. 11
+    # the residual of the joint fit is larger than those of separate fits: σ̂² = ‖ρ‖² / (r − b) of P0 eq. 11
     common = abs(whole[-1, -1]) / np.sqrt(left.rows().sum() - fitted) if len(whole) > len(base) else 1.0
     kappa = inflation(estimate)
     sigma = kappa * common * sigma
@@ -94,17 +94,17 @@ def _of_logs(information: Information, base: BaseParameters, noise: Array | None
 
 
 def _of_result(result: Identification, base: BaseParameters) -> Known:
-    """The inverse of the classical covariance; nothing is known of parameters that the result has no σ for.
+    """The inverse of the classical covariance; parameters without σ in the result are unknown.
 
-    What such a parameter shares with others is not in a result: these then seem better known than they are. Where the
-    logs are at hand, `observe` them. Where the estimator had a prior, it is part of what is known.
+    A result does not hold their correlation with others, which therefore seem better known than they are. If the logs
+    are available, `observe` them. If the estimator had a prior, it is included.
     """
     places = _places(result.base, base)
     told = np.isfinite(np.diagonal(result.covariance_classical))
     if not told.any():
         raise EstimationError(
             f"The result of '{result.robot}' by {result.estimator} has no error bars: identify its logs by 'wls', or "
-            "observe them and give that."
+            "pass the Information of `observe`."
         )
     covariance = result.covariance_classical[np.ix_(told, told)]
     scale = np.sqrt(np.diagonal(covariance))
@@ -112,14 +112,14 @@ def _of_result(result: Identification, base: BaseParameters) -> Known:
         factor = cholesky(covariance / np.outer(scale, scale), lower=True)
     except LinAlgError:
         raise EstimationError(
-            f"The covariance in the result of '{result.robot}' is singular to rounding: its motion hardly tells some "
-            "parameters apart. Observe the logs and give that instead."
+            f"The covariance in the result of '{result.robot}' is numerically singular: its motion hardly separates "
+            "some parameters. Pass the Information of `observe` on the logs instead."
         ) from None
     kappa, count, rows = inflation(result), int(told.sum()), sum(result.relative_error.rows.values())
     root = np.zeros((count, len(base)))
     root[:, places[told]] = solve_triangular(factor, np.eye(count), lower=True) / (kappa * scale)
     rmse, effort = (np.array(list(x.values())) for x in (result.relative_error.rmse, result.relative_error.effort))
-    # a root mean square divides by the rows, a covariance by those left over
+    # a root mean square divides by the rows, a covariance by the degrees of freedom
     noise = kappa * np.sqrt(rows / max(rows - count, 1)) * rmse
     fitted = ", ".join(run.name for run in result.runs if run.role == "identify")
     said = f"result of {fitted} by {result.estimator}" + _widened(kappa)
@@ -137,19 +137,20 @@ def _weights(sigma: Array) -> Array:
     return np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
 
 
-_OTHER = "What is given is about another model: observe the earlier logs, or identify them, with this one."
+_OTHER = "The prior knowledge is of another model: observe or identify the earlier logs with this one."
 
 
 def _places(have: BaseParameters, wanted: BaseParameters) -> NDArray[np.int64]:
-    """Where the base parameters of a result stand among those of a model, which may have more (a payload's)."""
+    """Indices of the base parameters of a result among those of a model, which may have more (a payload's)."""
     groups = wanted.regroupings
     for name, group in have.regroupings.items():
         there = groups.get(name, {})
         same = there and all(np.isclose(x, there.get(c, 0.0), rtol=1e-6, atol=1e-9) for c, x in group.items())
         if not same:
             raise EstimationError(
-                f"The result's base parameter {name} is none of this model, or stands for another sum there: its robot "
-                "or its terms are others. " + _OTHER
+                f"The result's base parameter {name} is not a parameter of this model, or is another linear "
+                "combination there: its robot "
+                "or its terms differ. " + _OTHER
             )
     return np.array([wanted.names.index(name) for name in have.names])
 

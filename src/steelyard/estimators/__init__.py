@@ -1,12 +1,13 @@
 """One estimator per file: a frozen dataclass of options that declares its `needs` and has one method, `estimate`.
 
-`named_estimator` makes one by the name that project files and the command line use; `register` adds your own.
+`named_estimator` makes one by the name used in project files and on the command line; `register` adds your own.
 `closest`, `closest_on_essential` and `minimum_norm` choose standard parameters for base values; `durbin_wu_hausman`
 tests whether the regressor is exogenous.
 """
 
 from __future__ import annotations
 
+from steelyard.estimators.auto import Auto
 from steelyard.estimators.consistent.consistent import Consistent
 from steelyard.estimators.consistent.consistent_gains import ConsistentGains
 from steelyard.estimators.essential import Essential
@@ -37,6 +38,7 @@ __all__ = [
     "RLS",
     "TLS",
     "WLS",
+    "Auto",
     "Certificate",
     "Consistent",
     "ConsistentGains",

@@ -1,4 +1,4 @@
-"""Essential parameters: base parameters that the data does not need are cancelled one by one (P0 §III)."""
+"""Essential parameters: base parameters that the data do not need are cancelled one by one (P0 §III)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ class Step(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Essential(Estimator):
-    """Weighted least squares on essential parameters: the least certain base parameter is cancelled, again and again.
+    """Weighted least squares on essential parameters: the least certain base parameters are cancelled one by one.
 
-    Each time the parameter with the largest classical σ_i/|θ_i| goes and the least squares is solved again, until
+    Each time the parameter with the largest classical σ_i/|θ_i| is cancelled and the least squares solved again, until
         stop = "ratio"              max(σ_i/|θ_i|) ≤ ratio · min(σ_i/|θ_i|), ratio 10 to 30          (P0 §III)
-        stop = "f-test"             going on would raise ‖ρ‖² significantly: F > F_{1−α}(k, r − b)
+        stop = "f-test"             another cancellation would raise ‖ρ‖² significantly: F > F_{1−α}(k, r − b)
         stop = "cross-validation"   the error on left-out blocks of time is smallest
-    A parameter known to better than `certain` is never cancelled, whatever the ratio says.
-    σ is classical here, as in the papers: the ratio compares parameters with each other. The error bars are not.
+    A parameter with a relative σ below `certain` is never cancelled, whatever the ratio.
+    σ is classical here, as in the papers, because the ratio compares parameters with each other. The error bars of the
+    result are not classical.
     """
 
     ratio: float = 30.0
@@ -53,13 +54,13 @@ class Essential(Estimator):
 
     def __post_init__(self) -> None:
         if not self.ratio >= 1.0:
-            raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {self.ratio}.")
+            raise EstimationError(f"ratio must be at least 1 (the papers use 10 to 30), not {self.ratio}.")
         if self.stop not in ("ratio", "f-test", "cross-validation"):
             raise EstimationError(f"stop must be ratio, f-test or cross-validation, not '{self.stop}'.")
         if not self.certain >= 0.0:
-            raise EstimationError(f"certain must be zero or positive (a relative deviation), not {self.certain}.")
+            raise EstimationError(f"certain must be zero or positive (a relative σ), not {self.certain}.")
         if not 0.0 < self.significance < 1.0:
-            raise EstimationError(f"The significance must lie between 0 and 1, not {self.significance}.")
+            raise EstimationError(f"significance must be between 0 and 1, not {self.significance}.")
 
     def estimate(
         self, problem: Problem | None, base: BaseParameters, information: Information, progress: Progress | None = None
@@ -79,7 +80,7 @@ class Essential(Estimator):
         cancelled = np.zeros(len(base), bool)
         cancelled[[step.parameter for step in steps]] = True
         found = solve(information, base, weights, cancelled=cancelled)
-        return found.with_findings(_told(base, steps, full, self.stop))
+        return found.with_findings(_findings(base, steps, full, self.stop))
 
 
 def eliminate(
@@ -88,8 +89,8 @@ def eliminate(
     """Cancellations in order, from the weighted triangle [R | z; 0 | ρ] over the base columns: until the ratio
     holds or, without one, down to a single parameter.
 
-    Each removal drops a column of the triangle and makes it triangular again: the least squares is solved anew without
-    the data.
+    Each cancellation drops a column of the triangle and makes it triangular again: the least squares is solved without
+    another pass over the data.
     """
     left = list(free)
     r = triangular(whole[:, [*left, -1]])
@@ -128,7 +129,9 @@ def _until_significant(steps: Sequence[Step], full: float, freedom: int, signifi
 def _until_best(steps: Sequence[Step], folds: Sequence[Array], free: Sequence[int]) -> tuple[Step, ...]:
     """The number of cancellations with the smallest squared error on folds left out in turn."""
     if len(folds) < 3:
-        raise EstimationError("Too few blocks of time for a stop by cross-validation: use ratio, or record longer.")
+        raise EstimationError(
+            'Too few blocks of time to stop by cross-validation: use stop = "ratio", or record longer.'
+        )
     others = [triangular(np.concatenate([f for k, f in enumerate(folds) if k != g])) for g in range(len(folds))]
     errors = []
     left = list(free)
@@ -143,13 +146,13 @@ def _until_best(steps: Sequence[Step], folds: Sequence[Array], free: Sequence[in
     return tuple(steps[: int(np.argmin(errors))])
 
 
-def _told(base: BaseParameters, steps: Sequence[Step], full: float, stop: str) -> tuple[Finding, ...]:
+def _findings(base: BaseParameters, steps: Sequence[Step], full: float, stop: str) -> tuple[Finding, ...]:
     if not steps:
-        return (Finding("essential", "info", f"no base parameter was cancelled (stop: {stop})"),)
+        return (Finding("essential-parameters", "info", f"no base parameter was cancelled (stop: {stop})"),)
     rise = steps[-1].residual / full - 1.0 if full else 0.0
     order = ", ".join(f"{base.names[s.parameter]} ({s.relative_std:.0%})" for s in steps)
     message = (
-        f"{len(base) - len(steps)} essential parameters; {len(steps)} cancelled (stop: {stop}), at a rise of the "
-        f"weighted residual by {rise:.2%}; in order, with the relative σ each had: {order}"
+        f"{len(base) - len(steps)} essential parameters; {len(steps)} cancelled (stop: {stop}), which increases the "
+        f"weighted residual by {rise:.2%}; in order, with their relative σ: {order}"
     )
-    return (Finding("essential", "info", message),)
+    return (Finding("essential-parameters", "info", message),)

@@ -18,14 +18,15 @@ from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 
-# What an estimator may need, see `Estimator`.
+# The possible needs of an estimator, see `Estimator`.
 GAINS, SIMULATION = "gains", "simulation"
 NEEDS = (GAINS, SIMULATION)
 
 
 @dataclass(frozen=True)
-class Hanging:
-    """What a joint's gain hangs on: σ(gain) would grow by `inflation` if this payload parameter told it nothing."""
+class GainDependence:
+    """Dependence of a joint's gain on a payload parameter: σ(gain) would grow by `inflation` without this parameter's
+    information."""
 
     joint: str
     parameter: str
@@ -44,67 +45,70 @@ class GainEstimate:
     covariance: Array
     covariance_classical: Array
     bootstrap: Array
-    hangs: tuple[Hanging, ...] = ()
+    dependences: tuple[GainDependence, ...] = ()
 
 
-# Efforts are not known better than to this part: growth of a relative error below it is told as a part of it.
+# Relative accuracy of efforts: an increase of a relative error below this is reported relative to it.
 LEAST_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Proof that a standard set can exist, and what it cost.
+    """Proof that a standard set is physically consistent, and the increase of the residual that it costs.
 
-    smallest: body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it can exist, and
-    ≥ −tolerance that it can within the `tolerance` [kg·m²] that was asked for.
-    boundary: bodies and drive columns that lie on the boundary of what is possible.  moved_sigma: how far the base
-    values lie from the unconstrained ones in the metric of the information, in σ; the truth is expected at √b of it.
-    price: ‖y − Wθ‖ in units of σ_j, relative to that of unconstrained least squares, minus one; price_unweighted: the
-    same in N·m | N, as relative errors are, None where not known.  weight: of the prior.  status and iterations
-    are those of the solver.  moved_robust: as moved_sigma, with standard deviations by leave-one-block-out, as the
-    command `consistency` has them; None where there are none.
+    smallest          body → smallest eigenvalue of its pseudo-inertia [SI], computed by numpy; ≥ 0 means that it is
+                      consistent, and ≥ −tolerance that it is within the requested `tolerance` [kg·m²]
+    boundary          bodies and drive columns on the boundary of the feasible set
+    moved_sigma       distance of the base values from the unconstrained ones in the metric of the information, in σ;
+                      the truth is expected at a distance of √b
+    moved_robust      the same with standard deviations by leave-one-block-out, as in the command `consistency`; None
+                      where there are none
+    cost              ‖y − Wθ‖ in units of σ_j, relative to that of unconstrained least squares, minus one
+    cost_unweighted   the same in N·m | N, as relative errors are; None where not known
+    weight            of the prior
+    status, iterations   of the solver
     """
 
     smallest: dict[str, float]
     boundary: tuple[str, ...]
     moved_sigma: float
-    price: float
+    cost: float
     weight: float
     status: str
     iterations: int
-    price_unweighted: float | None = None
+    cost_unweighted: float | None = None
     tolerance: float = 0.0
     moved_robust: float | None = None
 
     @property
-    def existing(self) -> int:
-        """How many bodies can exist, within the tolerance."""
+    def consistent_bodies(self) -> int:
+        """Number of consistent bodies, within the tolerance."""
         return sum(x >= -self.tolerance for x in self.smallest.values())
 
     @property
     def holds(self) -> bool:
-        return self.existing == len(self.smallest)
+        return self.consistent_bodies == len(self.smallest)
 
     @property
-    def below(self) -> str:
-        """What no eigenvalue of a body that can exist is, in words."""
+    def bound_text(self) -> str:
+        """The lower bound on the eigenvalues of a consistent body, as text."""
         return f"below −{self.tolerance:g}, the tolerance" if self.tolerance else "negative"
 
     def error_before(self, error: float) -> float:
-        """The relative error without constraints, from that with them and `price_unweighted`."""
-        price = self.price_unweighted or 0.0
-        before = error / (1.0 + price)
-        return before if before >= LEAST_ERROR else max(error - price * LEAST_ERROR, 0.0)
+        """The relative error without constraints, from that with them and `cost_unweighted`."""
+        cost = self.cost_unweighted or 0.0
+        before = error / (1.0 + cost)
+        return before if before >= LEAST_ERROR else max(error - cost * LEAST_ERROR, 0.0)
 
     @property
-    def paid(self) -> str:
-        """The price in words: in units of each joint's σ, as it was fitted, and in N·m | N, as relative errors are."""
-        plain = "" if self.price_unweighted is None else f", unweighted {self.price_unweighted:+.2%}"
-        return f"weighted residual {self.price:+.2%}{plain}"
+    def cost_text(self) -> str:
+        """The increase of the residual as text: in units of each joint's σ, as it was fitted, and in N·m | N."""
+        plain = "" if self.cost_unweighted is None else f", unweighted {self.cost_unweighted:+.2%}"
+        return f"weighted residual {self.cost:+.2%}{plain}"
 
-    def moved(self, count: int) -> str:
-        """How far `count` base values moved, in words, beside how far noise moves least squares from the truth: √b."""
-        robust = "" if self.moved_robust is None else f"; with robust σ {self.moved_robust:.3g}"
+    def moved_text(self, count: int) -> str:
+        """The distance by which `count` base values moved, as text, with the distance expected from noise: √b."""
+        robust = "" if self.moved_robust is None else f"; robust σ: {self.moved_robust:.3g}"
         return (
             f"{self.moved_sigma:.3g} classical σ from unconstrained least squares over all {count} base parameters "
             f"together (white noise alone: about √{count} = {np.sqrt(count):.2g}{robust})"
@@ -113,14 +117,14 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Values of the base parameters and how sure they are.
+    """Values of the base parameters and their uncertainty.
 
-    value (b,): NaN where the data does not excite the parameter, zero where `cancelled` (b,) says so.
-    covariance (b, b) by leave-one-block-out;
-    `clusters` blocks were left out in turn, so intervals use Student's t with `clusters` − 1 degrees of freedom.
-    `condition` is that of the weighted W_b, `condition_scaled` with columns of unit norm. `gains` are there where the
-    estimator finds drive gains too; the values are then in SI, whatever the efforts' unit was. `standard` (C,) is there
-    where the estimator finds a full standard set, chosen as `standard_rule` says, with its `certificate`.
+    value (b,)        NaN where the data do not excite the parameter, zero where `cancelled` (b,) is true
+    covariance (b, b) by leave-one-block-out; `clusters` blocks were left out in turn, so intervals use Student's t with
+                      `clusters` − 1 degrees of freedom
+    condition         condition number of the weighted W_b; `condition_scaled` with columns of unit norm
+    gains             set if the estimator also finds drive gains; the values are then in SI, for any unit of efforts
+    standard (C,)     set if the estimator finds a full standard set, chosen by `standard_rule`, with its `certificate`
     """
 
     value: Array
@@ -137,7 +141,7 @@ class Estimate:
     certificate: Certificate | None = None
 
     def with_findings(self, more: Sequence[Finding]) -> Estimate:
-        """The same with findings added."""
+        """The estimate with findings added."""
         return replace(self, findings=self.findings + tuple(more))
 
 
@@ -146,14 +150,14 @@ class Estimator(Protocol):
     """A frozen dataclass of options, all with defaults. It sees the base parameters and the information, never a file.
 
     name    in project files and on the command line
-    needs   what it needs besides efforts in torque units; the callers arrange it
+    needs   its needs in addition to efforts in torque units; the callers provide them
             "gains"       it finds drive gains: rows are those of the motors, and each fold of a cross-validation has
                           a part of every load case
-            "simulation"  it drives the runs again: the problem has an experiment, and cross-validation leaves out
+            "simulation"  it simulates the runs: the problem has an experiment, and cross-validation leaves out
                           whole runs
 
     An estimator without needs gets one effort per row, with the torque of known payloads subtracted. With any need it
-    gets all responses, that torque among them (`Information.without_known` subtracts it).
+    gets all responses, including that torque (`Information.without_known` subtracts it).
     """
 
     name: ClassVar[str]
@@ -172,7 +176,7 @@ class Estimator(Protocol):
 
 
 def options_of(estimator: Estimator) -> dict[str, Any]:
-    """The options by name as plain tables, lists and numbers, as a project file would state them."""
+    """The options by name as plain tables, lists and numbers, as in a project file."""
 
     def plain(x: Any) -> Any:
         if isinstance(x, Mapping):
@@ -185,7 +189,7 @@ def options_of(estimator: Estimator) -> dict[str, Any]:
 
 
 def checked_needs(estimator: Estimator | type[Estimator]) -> frozenset[str]:
-    """What the estimator declares to need; anything but a set of known needs is refused."""
+    """The declared needs of the estimator; raises an error unless they are a set of known needs."""
     declared = getattr(estimator, "needs", None)
     who = f"Estimator '{getattr(estimator, 'name', estimator)}'"
     if not isinstance(declared, AbstractSet):
@@ -206,11 +210,11 @@ def needs(estimator: Estimator, need: str) -> bool:
 
 
 def problem_to_simulate(estimator: Estimator, problem: Problem | None) -> Problem:
-    """The problem, if it says how its runs were driven; refused otherwise."""
+    """The problem, if it has an experiment; raises an error otherwise."""
     if problem is None or problem.experiment is None:
         raise EstimationError(
-            f"Estimator '{estimator.name}' drives the runs again in simulation, and the problem does not say how they "
-            "were driven: give an experiment, i.e. references ([channels] reference) and a [controller]."
+            f"Estimator '{estimator.name}' simulates the runs again, and the problem does not define how they were "
+            "controlled: add an experiment, i.e. references ([channels] reference) and a [controller]."
         )
     return problem
 
@@ -222,7 +226,7 @@ def estimated(
     information: Information,
     progress: Progress | None = None,
 ) -> Estimate:
-    """The estimate from what the estimator needs: all responses, or efforts with known payloads subtracted."""
+    """The estimate from the responses that the estimator needs: all, or efforts minus the torque of known payloads."""
     declared = checked_needs(estimator)
     if SIMULATION in declared:
         problem = problem_to_simulate(estimator, problem)
@@ -230,12 +234,12 @@ def estimated(
 
 
 def in_torques(information: Information, estimate: Estimate) -> Information:
-    """The information with efforts turned into torques by the estimate's gains, where it has some.
+    """The information with efforts converted to torques by the estimate's gains, if it has any.
 
-    Rows of motors without a gain are left out: nobody knows their torque.
+    Rows of motors without a gain are left out, because their torque is unknown.
     """
     if estimate.gains is None:
         return information
     factor = estimate.gains.factor
-    told = {key: triangle for key, triangle in information.blocks.items() if np.isfinite(factor[key.joint])}
-    return replace(information, blocks=told).scaled(factor)
+    kept = {key: triangle for key, triangle in information.blocks.items() if np.isfinite(factor[key.joint])}
+    return replace(information, blocks=kept).scaled(factor)

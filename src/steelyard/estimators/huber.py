@@ -1,4 +1,4 @@
-"""Huber: weighted least squares that a stretch of time with an accident in it cannot drag along."""
+"""Huber: weighted least squares that is robust to stretches of time with an outlier."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from steelyard.regression.outliers import block_residuals, weighted
 from steelyard.regression.problem import Problem
 
 THRESHOLD = 4.0
-# Iterations end when θ moves by less than this many standard deviations, whatever the direction.
+# Iterations end when θ changes by less than this many standard deviations, in any direction.
 TOLERANCE, MOST_ITERATIONS = 1e-4, 100
-# A larger share of down-weighted blocks is no accident. So many of them are told one by one.
-FEW, MOST_TOLD = 0.1, 8
+# Above this fraction of down-weighted blocks they are not outliers; and the number of blocks reported individually.
+FEW, MOST_REPORTED = 0.1, 8
 
 
 @final
 @dataclass(frozen=True)
 class Huber(Estimator):
-    """Weighted least squares in which a block that fits badly counts less (Huber's weights on whole blocks).
+    """Weighted least squares in which a block that fits badly gets a lower weight (Huber's weights on whole blocks).
 
     θ̂ = argmin Σ_j Σ_g r_gj ρ(e_gj / s_j) s_j²/σ_j²,   ρ(x) = x²/2 below k = `threshold`, k|x| − k²/2 above
+
     e_gj is the RMS residual of joint j in time block g of r_gj rows, s_j the median of e_gj over the blocks, σ_j the
     deviation of the weighted rows. Solved by reweighting: w_gj = min(1, k s_j / e_gj). With no block above the
-    threshold it is `wls`, bit by bit.
+    threshold it equals `wls` bit for bit.
     """
 
     threshold: float = THRESHOLD
@@ -43,7 +44,7 @@ class Huber(Estimator):
     def __post_init__(self) -> None:
         if not 1.0 <= self.threshold < np.inf:
             raise EstimationError(
-                f"The threshold must be at least 1 (times the usual residual of a block), not {self.threshold!r}."
+                f"threshold must be at least 1 (times the usual residual of a block), not {self.threshold!r}."
             )
 
     def estimate(
@@ -51,11 +52,11 @@ class Huber(Estimator):
     ) -> Estimate:
         fit = robust_fit(base, information, self.threshold)
         found = solve(fit.information, base, 1.0 / joint_deviations(fit.information, base))
-        return found.with_findings(_told(fit))
+        return found.with_findings(_findings(fit))
 
 
 class RobustFit(NamedTuple):
-    """θ (C,) with base values on their columns, the weights below 1, the information weighted so, and the way there."""
+    """θ (C,) with base values on their columns, the weights below 1, the weighted information, and the iterations."""
 
     theta: Array
     weights: Mapping[BlockKey, float]
@@ -65,7 +66,7 @@ class RobustFit(NamedTuple):
 
 
 def robust_fit(base: BaseParameters, information: Information, threshold: float = THRESHOLD) -> RobustFit:
-    """Huber's weights by iteration from `wls`; parameters the data does not show are given the smallest values."""
+    """Huber's weights by iteration from `wls`; parameters that are not excited get the values of smallest norm."""
     weights: dict[BlockKey, float] = {}
     current = information
     theta, _ = _fitted(base, current)
@@ -78,7 +79,7 @@ def robust_fit(base: BaseParameters, information: Information, threshold: float 
         current = weighted(information, weights)
         before = theta
         theta, w = _fitted(base, current)
-        # ‖W Δθ‖ with rows in units of σ_j is the largest move over all directions, in standard deviations
+        # ‖W Δθ‖ with rows in units of σ_j is the largest change over all directions, in standard deviations
         if np.linalg.norm(w @ (theta - before)[list(base.kept)]) < TOLERANCE:
             return RobustFit(theta, weights, current, iteration, True)
     return RobustFit(theta, weights, current, MOST_ITERATIONS, False)
@@ -96,19 +97,19 @@ def _fitted(base: BaseParameters, information: Information) -> tuple[Array, Arra
     return theta, w
 
 
-def _told(fit: RobustFit) -> tuple[Finding, ...]:
+def _findings(fit: RobustFit) -> tuple[Finding, ...]:
     if not fit.weights:
-        return (Finding("down-weighted", "info", "no block of time stands out: the estimate is that of wls"),)
+        return (Finding("down-weighted", "info", "no block of time is an outlier: the estimate equals that of wls"),)
     names, count, total = fit.information.joints, len(fit.weights), len(fit.information.blocks)
-    worst = sorted(fit.weights.items(), key=lambda item: (item[1], item[0]))[:MOST_TOLD]
+    worst = sorted(fit.weights.items(), key=lambda item: (item[1], item[0]))[:MOST_REPORTED]
     shown = ", ".join(f"{names[key.joint]} in block {key.block} of '{key.run}' ({w:.2g})" for key, w in worst)
     told = [
         Finding(
             "down-weighted",
             "info",
-            f"{count} of {total} blocks (a joint in a stretch of time) count less, by the weight in brackets: "
+            f"{count} of {total} blocks (one joint in one stretch of time) have a reduced weight, in brackets: "
             + shown
-            + (", …" if count > MOST_TOLD else ""),
+            + (", …" if count > MOST_REPORTED else ""),
         )
     ]
     if count > FEW * total:
@@ -116,7 +117,7 @@ def _told(fit: RobustFit) -> tuple[Finding, ...]:
             Finding(
                 "many-down-weighted",
                 "warning",
-                f"{count / total:.0%} of the blocks fit badly: that is the model, not accidents",
+                f"{count / total:.0%} of the blocks fit badly: this indicates an incomplete model, not outliers",
                 fix="add the terms that the residual shows, or raise the threshold",
             )
         )
@@ -126,7 +127,7 @@ def _told(fit: RobustFit) -> tuple[Finding, ...]:
                 "not-converged",
                 "warning",
                 f"the weights of the blocks still change after {fit.iterations} iterations",
-                fix="raise the threshold, or leave out the stretches of time that fit worst",
+                fix="raise the threshold, or exclude the stretches of time that fit worst",
             )
         )
     return tuple(told)

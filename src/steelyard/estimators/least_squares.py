@@ -18,7 +18,8 @@ from steelyard.regression.statistics import jackknife_covariance
 
 # A column closer than this (sine of the angle) to the span of the others was not excited by the motion.
 DATA_TOLERANCE = 1e-6
-# Ten to twenty are enough for coverage (t with G − 1 degrees of freedom); fewer are longer, and hold more correlation.
+# Ten to twenty clusters suffice for coverage (t with G − 1 degrees of freedom); with fewer, each is longer and contains
+# more of the correlation.
 CLUSTERS = 12
 FEWEST_CLUSTERS = 5
 
@@ -38,17 +39,20 @@ def joint_deviations(information: Information, base: BaseParameters) -> Array:
         freedom = triangle.rows - w.shape[1]
         if freedom <= 0:
             raise EstimationError(
-                f"{information.joints[j]} has {triangle.rows} rows for {w.shape[1]} parameters of its own: too short a "
-                "log. Record longer, decimate less, or leave out terms."
+                f"{information.joints[j]} has {triangle.rows} rows for {w.shape[1]} parameters of its own: the log is "
+                "too short. Record longer, decimate less, or remove terms."
             )
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
         sigma[j] = np.linalg.norm(rest) / np.sqrt(freedom)
-    # a joint that fits to rounding must not get an infinite weight: the largest effort's rounding bounds every σ
+    # a joint that fits within rounding must not get an infinite weight: the rounding of the largest effort bounds every
+    # σ
     sizes = [
         np.linalg.norm(t.r[:, len(own)]) / np.sqrt(t.rows)
         for t, own in zip(information.joint_triangles, information.columns, strict=True)
         if t.rows
     ]
+    if not sizes:
+        raise EstimationError("No rows are left to fit. Record longer, or leave out fewer of them.")
     return np.maximum(sigma, max(1e-14 * max(sizes), 1e-300))
 
 
@@ -64,10 +68,10 @@ def solve(
 
     classical (P0 eq. 11):   C = σ̂² (WᵀW)⁻¹,  σ̂² = ‖ρ‖² / (r − b)
     CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
-    A cluster is a stretch of time across all joints, so correlation in time and between joints is inside it.
+    A cluster is a stretch of time across all joints, so it contains the correlation in time and between joints.
 
     `cancelled` (b,) parameters are held at zero (essential parameters); `prior` (k, b + 1) holds rows [P | p] in units
-    of their standard deviation, which enter every fit and no cluster.
+    of their standard deviation, which enter every fit and are never left out.
     """
     rows = int(information.rows().sum())
     weights = np.where(np.isfinite(weights), weights, 0.0)
@@ -76,14 +80,17 @@ def solve(
     extra = np.zeros((0, len(columns) + 1)) if prior is None else prior
     whole = triangular(np.concatenate([stacked(information, columns, weights), extra]))
     if not np.all(np.isfinite(whole)):
-        raise EstimationError("The numbers overflow: positions or efforts are absurd. Check units, ratio and gain.")
+        raise EstimationError(
+            "Numerical overflow: positions or efforts are implausibly large. Check units, ratio and gain."
+        )
     free = np.flatnonzero(~held)
     excited = np.zeros(len(columns), bool)
     excited[free[list(independent_columns(whole[:, free], DATA_TOLERANCE).kept)]] = True
     used = columns[excited]
     if rows + len(extra) <= len(used):
         raise EstimationError(
-            f"{rows} rows are too few for {len(used)} base parameters: too short a log. Record longer or decimate less."
+            f"{rows} rows are too few for {len(used)} base parameters: the log is too short. Record longer or decimate "
+            "less."
         )
     extra = extra[:, [*np.flatnonzero(excited), -1]]
     r = triangular(np.concatenate([stacked(information, used, weights), extra]))
@@ -94,8 +101,8 @@ def solve(
     classical = variance * inverse @ inverse.T
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, used, weights, g) for g in groups]
-    robust, hanging = _leave_one_out(parts, theta, extra)
-    findings = excitation_findings(base, excited | held) + cluster_findings(base, used, hanging, len(groups))
+    robust, one_cluster = _leave_one_out(parts, theta, extra)
+    findings = excitation_findings(base, excited | held) + cluster_findings(base, used, one_cluster, len(groups))
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
         np.where(held, 0.0, spread(theta, excited)),
@@ -110,15 +117,15 @@ def solve(
 
 
 def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[Array | None, NDArray[np.bool_]]:
-    """CR3 covariance from the clusters' triangles, and which parameters hang on a single cluster.
+    """CR3 covariance from the clusters' triangles, and the parameters that depend on a single cluster.
 
-    The sum of all clusters but g is made from running sums from both ends: 3 G small factorisations. The `extra` rows
-    of a prior stay in every one.
+    The sum of all clusters but g comes from running sums from both ends: 3 G small factorisations. The `extra` rows of
+    a prior stay in every one.
     """
     count = len(parts)
-    hanging = np.zeros(len(theta), bool)
+    one_cluster = np.zeros(len(theta), bool)
     if count < FEWEST_CLUSTERS:
-        return None, hanging
+        return None, one_cluster
     before, after = [extra], [extra[:0]]
     for part, mirror in zip(parts[:-1], reversed(parts[1:]), strict=True):
         before.append(triangular(np.concatenate([before[-1], part])))
@@ -130,14 +137,14 @@ def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[
         w, y = r[: len(theta), :-1], r[: len(theta), -1]
         norms = np.linalg.norm(w, axis=0)
         if len(w) < len(theta) or np.any(np.abs(np.diagonal(w)) <= DATA_TOLERANCE * norms):
-            hanging[list(independent_columns(w, DATA_TOLERANCE).dropped)] = True
+            one_cluster[list(independent_columns(w, DATA_TOLERANCE).dropped)] = True
             changes.append(np.linalg.lstsq(w, y - w @ theta, rcond=DATA_TOLERANCE)[0])
         else:
             changes.append(solve_triangular(w, y) - theta)
     covariance = jackknife_covariance(np.array(changes))
-    covariance[hanging, :] = np.nan
-    covariance[:, hanging] = np.nan
-    return covariance, hanging
+    covariance[one_cluster, :] = np.nan
+    covariance[:, one_cluster] = np.nan
+    return covariance, one_cluster
 
 
 def spread(x: Array, excited: NDArray[np.bool_]) -> Array:
@@ -155,16 +162,17 @@ def excitation_findings(base: BaseParameters, excited: NDArray[np.bool_]) -> tup
         Finding(
             "not-excited",
             "warning",
-            f"this motion excites {int(excited.sum())} of {len(base)} base parameters; it does not show on its own "
+            f"this motion excites {int(excited.sum())} of {len(base)} base parameters; it does not determine "
+            "separately "
             + ", ".join(names)
-            + " (an effect they share with another parameter is carried by that one)",
+            + " (an effect they share with another parameter is attributed to that one)",
             fix="move the joints concerned faster, further and together",
         ),
     )
 
 
 def cluster_findings(
-    base: BaseParameters, used: NDArray[np.int64], hanging: NDArray[np.bool_], clusters: int
+    base: BaseParameters, used: NDArray[np.int64], one_cluster: NDArray[np.bool_], clusters: int
 ) -> tuple[Finding, ...]:
     out = []
     if clusters < FEWEST_CLUSTERS:
@@ -177,13 +185,13 @@ def cluster_findings(
                 fix="record longer",
             )
         )
-    if hanging.any():
-        names = [base.layout.names[c] for c in used[hanging]]
+    if one_cluster.any():
+        names = [base.layout.names[c] for c in used[one_cluster]]
         out.append(
             Finding(
-                "hangs-on-one-block",
+                "single-block",
                 "warning",
-                "known from a single block of time only, so no error bar can be given: " + ", ".join(names),
+                "determined by a single block of time, so without error bar: " + ", ".join(names),
                 fix="repeat the motion that excites them",
             )
         )

@@ -18,7 +18,7 @@ from steelyard.regression.problem import Problem
 @final
 @dataclass(frozen=True)
 class LS(Estimator):
-    """Ordinary least squares: every joint's N·m counts the same.   θ̂ = argmin Σ_j ‖y_j − W_j θ‖²"""
+    """Ordinary least squares: every joint's N·m has the same weight.   θ̂ = argmin Σ_j ‖y_j − W_j θ‖²"""
 
     name: ClassVar[str] = "ls"
 

@@ -1,4 +1,4 @@
-"""The estimators by name: the built-in ones and those that a user registers."""
+"""The estimators by name: the built-in ones and those registered by a user."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
 from steelyard.errors import EstimationError, ModelError, choices
+from steelyard.estimators.auto import Auto
 from steelyard.estimators.consistent.consistent import Consistent
 from steelyard.estimators.consistent.consistent_gains import ConsistentGains
 from steelyard.estimators.essential import Essential
@@ -33,12 +34,12 @@ _Kind = TypeVar("_Kind", bound=type[Estimator])
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind
     for kind in (
-        LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS, IV,
-        DIDIM, OutputErrorMethod,
+        Auto, LS, WLS, Consistent, Huber, MAP, Ridge, Essential, RLS, Recursive, Gains, ConsistentGains, TLSMixed, TLS,
+        IV, DIDIM, OutputErrorMethod,
     )
 }  # fmt: skip
 _BUILT_IN = frozenset(ESTIMATORS)
-# Options that are tables of their own.
+# Options whose value is a table.
 TABLES = {"widths": Widths, "constraints": Constraints}
 
 
@@ -68,29 +69,29 @@ def named_estimator(name: str, options: Mapping[str, Any] | None = None) -> Esti
 
 
 def register(kind: _Kind) -> _Kind:
-    """Make an estimator known by its name to project files, the command line and `named_estimator`.
+    """Register an estimator by its name for project files, the command line and `named_estimator`.
 
-    It is a frozen dataclass as `Estimator` describes; anything else is refused. A name may be registered again, which
-    replaces the class, but not that of a built-in estimator. Returns the class, so that it can decorate one.
+    It is a frozen dataclass as `Estimator` describes; anything else raises an error. Registering a name again replaces
+    the class; built-in names cannot be replaced. Returns the class, so that it can be used as a decorator.
     """
     _check_contract(kind)
     if kind.name in _BUILT_IN:
-        raise EstimationError(f"Estimator '{kind.name}' is built in: give yours another name.")
+        raise EstimationError(f"Estimator '{kind.name}' is built in: choose another name.")
     ESTIMATORS[kind.name] = kind
     return kind
 
 
 def unregister(name: str) -> None:
-    """Forget an estimator that was registered."""
+    """Remove a registered estimator."""
     if name in _BUILT_IN:
-        raise EstimationError(f"Estimator '{name}' is built in and stays.")
+        raise EstimationError(f"Estimator '{name}' is built in and cannot be removed.")
     if name not in ESTIMATORS:
         raise EstimationError(choices("estimator", name, ESTIMATORS))
     del ESTIMATORS[name]
 
 
 def _check_contract(kind: Any) -> None:
-    """Refuse a class that is no estimator, saying what is missing."""
+    """Raises an error for a class that is not an estimator, naming what is missing."""
     who = f"'{getattr(kind, '__name__', kind)}' cannot be registered as an estimator"
     if not (isinstance(kind, type) and is_dataclass(kind) and kind.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise EstimationError(f"{who}: it must be a class decorated with @dataclass(frozen=True).")
@@ -98,7 +99,9 @@ def _check_contract(kind: Any) -> None:
     if not (isinstance(name, str) and name and not any(map(str.isspace, name))):
         raise EstimationError(f"{who}: the class attribute `name` must be a word (name: ClassVar[str]), not {name!r}.")
     if not_options := {"name", "needs"} & {field.name for field in fields(kind)}:
-        raise EstimationError(f"{who}: `{min(not_options)}` is the same for all of them: annotate it as a ClassVar.")
+        raise EstimationError(
+            f"{who}: `{min(not_options)}` must be the same for all instances: annotate it as a ClassVar."
+        )
     checked_needs(kind)  # type: ignore[arg-type]
     given = [x.name for x in fields(kind) if x.init and x.default is MISSING and x.default_factory is MISSING]
     if given:

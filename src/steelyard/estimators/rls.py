@@ -20,12 +20,13 @@ from steelyard.regression.problem import Problem
 @final
 @dataclass(frozen=True)
 class RLS(Estimator):
-    """Recursive least squares on square-root information: rows appended to triangles, old ones forgotten or not.
+    """Recursive least squares on square-root information: rows are appended to triangles, with or without forgetting.
 
-    θ̂_k = argmin Σ_j ‖y_j − W_j θ‖²_k / σ_j²,   ‖·‖_k weighted by `forgetting` (P1 §4 by way of `Forgetting`)
-    Each joint has a triangle of its own, without weights, so σ_j is found anew from all that is remembered whenever an
-    estimate is asked for (P0 §III), and no early guess of it stays in the sum. Without forgetting it is `wls`.
-    `memory` counts rows of the clock, after decimation.
+    θ̂_k = argmin Σ_j ‖y_j − W_j θ‖²_k / σ_j²,   ‖·‖_k weighted by `forgetting` (P1 §4, see `Forgetting`)
+
+    Each joint has its own triangle, without weights, so σ_j is computed from all remembered rows for every estimate (P0
+    §III), and no early value of it stays in the sum. Without forgetting it equals `wls`. `memory` counts rows of the
+    clock, after decimation.
     """
 
     forgetting: Rule = "none"
@@ -44,13 +45,13 @@ class RLS(Estimator):
     ) -> Estimate:
         remembered = self.rule.remembered(information)
         found = solve(remembered, base, 1.0 / joint_deviations(remembered, base))
-        return found if self.forgetting == "none" else found.with_findings((self._told(remembered),))
+        return found if self.forgetting == "none" else found.with_findings((self._finding(remembered),))
 
-    def _told(self, remembered: Information) -> Finding:
+    def _finding(self, remembered: Information) -> Finding:
         rows = remembered.rows()
         return Finding(
-            "remembered",
+            "forgetting",
             "info",
-            f"{self.forgetting} forgetting with a memory of {self.memory:g} rows: what is remembered weighs as "
-            f"{int(rows.min())} to {int(rows.max())} rows a joint; classical error bars are too wide by up to √2",
+            f"{self.forgetting} forgetting with a memory of {self.memory:g} rows: equivalent to {int(rows.min())} to "
+            f"{int(rows.max())} rows per joint; classical error bars are too wide by up to √2",
         )

@@ -1,6 +1,7 @@
 """Standard parameters from base parameters: minimum norm, closest to a prior, or on essential columns (P0 §IV).
 
-A base estimate fixes b combinations of the C standard parameters and leaves C − b free. These functions choose.
+A base estimate fixes b combinations of the C standard parameters and leaves C − b free. These functions choose the
+rest.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from steelyard.regression.information import Information, stacked
 
 
 def minimum_norm(base: BaseParameters, value: Array) -> Array:
-    """χ = B⁺ χ_b, the smallest standard set with these base values (P0 eq. 26), (C,); zero where without effect.
+    """χ = B⁺ χ_b, the smallest standard set with these base values (P0 eq. 26), (C,); zero for parameters without
+    effect.
 
-    What is known beforehand keeps its value.
+    Parameters known beforehand keep their value.
     """
     return closest(base, value, base.layout.known)
 
@@ -32,7 +34,7 @@ def closest(base: BaseParameters, value: Array, reference: Array, width: Array |
     value = _known(base, value)
     d = np.ones(len(base.layout)) if width is None else np.asarray(width, float)
     if d.shape != (len(base.layout),) or not np.all(np.isfinite(d) & (d > 0)):
-        raise EstimationError(f"Widths must be {len(base.layout)} positive numbers, one a standard parameter.")
+        raise EstimationError(f"widths must be {len(base.layout)} positive numbers, one per standard parameter.")
     return reference + d * (np.linalg.pinv(base.map * d) @ (value - base.map @ reference))
 
 
@@ -60,7 +62,7 @@ def _known(base: BaseParameters, value: Array) -> Array:
     missing = [name for name, x in zip(base.names, value, strict=True) if not np.isfinite(x)]
     if missing:
         raise EstimationError(
-            f"Base parameters without a value cannot be turned into standard ones: {', '.join(missing)}. "
-            "Use a motion that excites them, or the estimator map."
+            f"Base parameters without a value cannot be converted to standard ones: {', '.join(missing)}. Use a motion "
+            "that excites them, or the estimator map."
         )
     return np.asarray(value, float)

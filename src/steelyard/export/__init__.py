@@ -1,9 +1,11 @@
-"""The writing wall: an identified model into the files that simulators and controllers read.
+"""Export: an identified model as the files that simulators and controllers read.
 
-`identified_model(model, result)` chooses the standard parameters, then one verb per format returns an `Export` with the
-files as bytes: `c`, `python`, `urdf` and `mjcf` (the user's own file, edited), `new_urdf` and `new_mjcf`. `latex`
+`identified_model(model, result)` chooses the standard parameters, then one function per format returns an `Export` with
+the files as bytes: `c`, `python`, `urdf` and `mjcf` (the user's own file, edited), `new_urdf` and `new_mjcf`. `latex`
 prints the base parameters of a result, `motion` writes a trajectory for a robot controller. Every file is read back and
 compared before it is returned; nothing is written to disk.
+
+`TARGETS` holds what `steelyard export --to NAME` can write; `register` adds a target of your own.
 """
 
 from __future__ import annotations
@@ -15,10 +17,16 @@ from steelyard.export.latex import latex_table as latex
 from steelyard.export.motions import export_motion as motion
 from steelyard.export.parameter_set import IdentifiedModel, identified_model
 from steelyard.export.parity import Parity
-from steelyard.export.robot_files.identified import mjcf, new_mjcf, new_urdf, urdf
+from steelyard.export.targets.mjcf import mjcf, new_mjcf
+from steelyard.export.targets.registry import TARGETS, named_target, register, unregister
+from steelyard.export.targets.target import ExportRequest, ExportTarget
+from steelyard.export.targets.urdf import new_urdf, urdf
 
 __all__ = [
+    "TARGETS",
     "Export",
+    "ExportRequest",
+    "ExportTarget",
     "IdentifiedModel",
     "Parity",
     "c",
@@ -26,8 +34,11 @@ __all__ = [
     "latex",
     "mjcf",
     "motion",
+    "named_target",
     "new_mjcf",
     "new_urdf",
     "python",
+    "register",
+    "unregister",
     "urdf",
 ]

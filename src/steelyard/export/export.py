@@ -1,4 +1,4 @@
-"""Export: what a writer hands back. Nothing is on disk yet, so that what does not agree is never written."""
+"""Export: the files that a writer made, as bytes. Nothing is on disk yet: what fails a check is not written."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from steelyard.export.robot_files.friction_line import FrictionLine
 
 @dataclass(frozen=True)
 class Export:
-    """Files by name with their content, what the format cannot hold (sentences), and what changed in the file.
+    """The files of an export by name: their content, what the format cannot hold (sentences), and what changed.
 
-    `name` is the format: urdf, mjcf, c, python, latex. `changes` is empty where no file of the user's was edited.
-    `parity` says how well what the format holds, read back, agrees with the identified model; of robot files it is
-    without friction. `friction` are the joints whose friction such a file holds in part. `notes` are sentences on what
-    to mind when the files are used, and `beside` the files they look for beside them (meshes, textures).
+    `name` is the format: urdf, mjcf, c, python, latex, or that of a registered target. `changes` is empty unless a file
+    of the user was edited. `parity` says how closely the torques of the files, read back, agree with the identified
+    model; for robot files, without friction. `read_back` is a sentence on how the files were compared where there is no
+    parity; empty where they were not. `friction` lists the joints whose friction a robot file holds in part. `notes`
+    are sentences for the users of the files. `companions` lists files that must be in the same folder (meshes,
+    textures).
     """
 
     name: str
@@ -27,4 +29,5 @@ class Export:
     parity: Parity | None = None
     friction: tuple[FrictionLine, ...] = ()
     notes: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    read_back: str = ""

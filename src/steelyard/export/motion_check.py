@@ -1,7 +1,8 @@
-"""What a controller makes of written samples: bounds of the motion it interpolates between them, for all t.
+"""Bounds, for all t, of the motion that a controller interpolates between written samples.
 
-Two ways are common. `servoj` follows positions, straight from one to the next. ROS 2's joint trajectory controller,
-given velocities and accelerations too, lays the quintic through both ends of every step: so does whoever plays a table.
+Two ways are common. `servoj` follows straight lines between positions. ROS 2's joint trajectory controller, given
+velocities and accelerations too, uses a quintic polynomial through both ends of every step; tables (CSV, Parquet) are
+assumed to be played in the same way.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from steelyard.motion.limits import MotionLimits
 from steelyard.motion.trajectory import Extremes, Motion
 
 Interpolation = Literal["linear", "quintic"]
-# What rounding may add to a bound, as a share of the limit.
+# Tolerance of a bound for rounding, as a fraction of the limit.
 _ROUNDING = 1e-7
 
 
@@ -42,14 +43,14 @@ class Written:
 
     @cached_property
     def step(self) -> Array:
-        """Time between samples (N − 1,) [s], without what subtracting times rounds."""
+        """Time between samples (N − 1,) [s], without the rounding of a difference of times."""
         return np.diff(np.rint(1e9 * self.t)) / 1e9
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class QuinticPlayback:
-    """The motion that quintics through written positions, velocities and accelerations make: a trajectory.
+    """The trajectory of quintics through written positions, velocities and accelerations.
 
     Every step holds Bernstein coefficients of q − q₀, b_0 … b_5 with q₀ its first position: a polynomial lies within
     the hull of its own.
@@ -74,7 +75,7 @@ class QuinticPlayback:
         assert v is not None
         assert a is not None
         v0, a0, v1, a1 = v[:, :-1], a[:, :-1], v[:, 1:], a[:, 1:]
-        # from q₀ on, as the digits of a position are few beside those of its third differences
+        # relative to q₀: a position has too few digits for its third differences
         far = np.diff(q, axis=1)
         points = np.stack(
             [
@@ -133,9 +134,10 @@ def check_playback(written: Written, limits: MotionLimits, interpolation: Interp
     linear = interpolation == "linear"
     q, *rates = _linear(written.q, written.step) if linear else QuinticPlayback(written).hulls
     finest, last = float(written.step.min()), 0.5 * max(written.digit, float(np.spacing(np.abs(q).max())))
-    # what the last digits of the numbers add to derivatives of order 0 … 3
+    # error of derivatives of order 0 … 3 due to the last digits of the numbers
     weighs = [last * factor / finest**k for k, factor in enumerate((1, 2, 4, 8) if linear else (2, 20, 160, 960))]
-    # differences of positions are no motion but means of one, to the last digit; quintics are what will be played
+    # quintics are the motion that will be played; differences of positions are only means of its derivatives, with the
+    # error of the last digit
     slack = weighs if linear else [0.0] * 4
     rows = (
         ("lower position", limits.lower - q.min(axis=1), limits.lower, 0),
@@ -162,14 +164,14 @@ def check_playback(written: Written, limits: MotionLimits, interpolation: Interp
 
 def _advice(digits: bool, step: float) -> str:
     if digits:
-        return f"At {1.0 / step:g} Hz the last digits of the positions weigh as much: write at a lower --rate."
+        return f"At {1.0 / step:g} Hz the rounding of the positions is as large: write at a lower --rate."
     return (
         "Write at a higher --rate, choose a --duration that is a whole number of samples, or lower the limit a little."
     )
 
 
 def _linear(q: Array, step: Array) -> tuple[Array, Array, Array, Array]:
-    """Positions, and their divided differences of order 1 to 3: means of the derivatives of what was sampled."""
+    """Positions, and their divided differences of order 1 to 3: means of the derivatives of the sampled motion."""
     v = np.diff(q, axis=1) / step
     a = np.diff(v, axis=1) / (0.5 * (step[1:] + step[:-1]))
     return q, v, a, np.diff(a, axis=1) / step[1:-1]

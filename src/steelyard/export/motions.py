@@ -1,7 +1,7 @@
 """A motion as a file that a robot can play: CSV, Parquet, ROS 2 JointTrajectory (YAML), URScript.
 
-What was written is read again from its bytes, compared with the motion, and held against every limit, between the
-samples too, before anybody gets to see it: a file that would pass a limit is never handed out.
+Every file is read back from its bytes, compared with the motion, and checked against every limit, between the samples
+too, before it is returned: a file that would exceed a limit is never written.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from steelyard.export.motion_check import Interpolation, QuinticPlayback, Writte
 from steelyard.model.robot import Robot
 from steelyard.motion.trajectory import Trajectory
 
-# Decimals of positions, velocities and accelerations: those that a double has. What they lack is jerk at high rates.
+# Decimals of positions, velocities and accelerations: as many as a double has. Their rounding appears as jerk at high
+# rates.
 _DECIMALS, _SCRIPT_DECIMALS = 15, 9
-# The first point of a JointTrajectory is due so long after the start: a robot that stands a little beside it glides
-# there, where a point that is due at once would make it jump [s].
+# Time of the first point of a JointTrajectory [s]: a robot that is not exactly there moves to it smoothly. A first
+# point at t = 0 would make it jump.
 LEAD_IN_S = 1.0
-# Rates at which Universal Robots' controllers take positions (e-Series, CB3), and how gently they go to the first [Hz].
+# Rates at which Universal Robots' controllers take positions (e-Series, CB3) [Hz], and the speed of the move to the
+# first.
 UR_RATES = (500.0, 125.0)
 _MOVEJ, _SERVOJ = "a=0.3, v=0.2", "0, 0, {step:g}, 0.1, 300"
-# What a file says about the time between its samples.
+# What a file states about the motion between its samples.
 _ASSUMED: dict[Interpolation, str] = {
     "quintic": "Between samples it was checked as the quintics through position, velocity and acceleration at both "
     "ends, as ROS 2's joint trajectory controller plays them. Played by other curves it may pass a limit.",
     "linear": "Between samples it was checked as straight lines, as servoj plays them.",
 }
-# By how much straight lines between samples may bring two things nearer than the motion itself does [m].
+# Largest reduction of a distance by straight lines between samples, compared with the motion itself [m].
 NEARER_M = 1e-3
 MOST_SAMPLES = 1_000_000
 
@@ -61,7 +63,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Format:
-    """How one kind of file is written and read again, at which rate unless asked [Hz], and how it is played."""
+    """How one kind of file is written and read back, its default rate [Hz], and how it is played."""
 
     name: str
     rate_hz: float
@@ -77,7 +79,7 @@ def export_motion(
     rate_hz: float | None = None,
     remarks: Sequence[str] = (),
 ) -> Export:
-    """The file `name`, whose suffix says what it is; an error where it would not be what the motion is, or unsafe."""
+    """The file `name`, whose suffix is its format; an error if it would differ from the motion or exceed a limit."""
     form = format_of(name)
     robot, rate = rules.model.robot, checked_rate(form, rate_hz)
     if form.name == "urscript":
@@ -102,7 +104,7 @@ def format_of(name: str) -> Format:
 
 
 def checked_rate(form: Format, rate_hz: float | None) -> float:
-    """The rate asked for, or that of the format."""
+    """The requested rate, or the default of the format."""
     if rate_hz is None:
         return form.rate_hz
     if form.name == "urscript" and rate_hz not in UR_RATES:
@@ -115,7 +117,7 @@ def checked_rate(form: Format, rate_hz: float | None) -> float:
 
 
 def check_ur(robot: Robot) -> None:
-    """URScript drives six joints that turn."""
+    """Refuse robots other than those with six revolute joints, which URScript is for."""
     if robot.dof != 6 or any(joint.is_prismatic for joint in robot.axes):
         raise OutputError(
             f"URScript is for six joints that turn, and '{robot.name}' has {robot.dof}. Write .csv, .parquet or .yaml."
@@ -123,7 +125,7 @@ def check_ur(robot: Robot) -> None:
 
 
 def _sampled(robot: Robot, trajectory: Trajectory, rate_hz: float, remarks: Sequence[str]) -> Played:
-    """Samples from the start to the first one at which the motion is over, on whole nanoseconds."""
+    """Samples from the start to the first one after the end of the motion, at whole nanoseconds."""
     count = int(np.ceil(trajectory.duration * rate_hz * (1.0 - 1e-12)))
     if count >= MOST_SAMPLES:
         raise OutputError(f"{trajectory.duration:g} s at {rate_hz:g} Hz are more than {MOST_SAMPLES} samples.")
@@ -132,7 +134,7 @@ def _sampled(robot: Robot, trajectory: Trajectory, rate_hz: float, remarks: Sequ
 
 
 def _compare(name: str, written: Written, played: Played) -> None:
-    """Every number of the file is the motion's, to the last decimal written."""
+    """Check that every number of the file equals the motion's to the last decimal written."""
     pairs = [("time", written.t, played.t), ("position", written.q, played.q)]
     pairs += [("velocity", written.v, played.v)] if written.v is not None else []
     pairs += [("acceleration", written.a, played.a)] if written.a is not None else []
@@ -144,7 +146,7 @@ def _compare(name: str, written: Written, played: Played) -> None:
 
 
 def _check_quintics(name: str, written: Written, rules: MotionRules) -> None:
-    """Torques and distances of what will be played; positions and their rates are `check_playback`'s."""
+    """Check torques and distances of the motion as played; `check_playback` checks positions and their derivatives."""
     for row in broken(rules.forces_and_distances(QuinticPlayback(written)))[:1]:
         near = row.quantity == "clearance"
         what = (
@@ -159,9 +161,10 @@ def _check_quintics(name: str, written: Written, rules: MotionRules) -> None:
 
 
 def _check_lines(name: str, played: Played, rules: MotionRules) -> None:
-    """Torques and distances at the written samples; positions and their rates are `check_playback`'s.
+    """Check torques and distances at the written samples; `check_playback` checks positions and their derivatives.
 
-    A straight line leaves the motion by h² a / 8 at most, which changes a distance by its levers times as much.
+    A straight line differs from the motion by at most h² a / 8, which changes a distance by at most that times its
+    levers.
     """
     robot, limits, clearance = played.robot, rules.limits, rules.clearance
     tau = rules.torque(played.q, played.v, played.a)
@@ -212,7 +215,7 @@ def _write_csv(played: Played) -> bytes:
 def _read_csv(content: bytes) -> Written:
     lines = content.decode().splitlines()
     remarks = sum(line.startswith("# ") for line in lines)
-    # names with quotation marks are read as the standard has it
+    # names with quotation marks are read as the CSV standard defines
     names = next(csv.reader(lines[remarks:]))
     frame = pl.read_csv(content, has_header=False, skip_rows=remarks + 1, new_columns=names, infer_schema_length=None)
     return _of_frame(frame.cast(pl.Float64), 10.0**-_DECIMALS)
@@ -285,7 +288,7 @@ def _write_script(played: Played) -> bytes:
         "  stopj(0.5)",
         "end",
     ]
-    # controllers know ASCII, and a remark may hold anything
+    # controllers accept ASCII only, and a remark may contain any character
     return ("\n".join(lines) + "\n").replace("N·m", "N.m").encode("ascii", "replace")
 
 

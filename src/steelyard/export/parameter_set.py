@@ -1,4 +1,4 @@
-"""IdentifiedModel: the full standard set of a result that goes into files, physical unless it is said not to be."""
+"""IdentifiedModel: the full standard set of a result that is exported; physical unless `allow_infeasible` is given."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from steelyard.physical.certificates import smallest_eigenvalues, unphysical
 from steelyard.physical.consistency import link_columns
 from steelyard.physical.nearest import NOISE_SIGMA, nearest_feasible, scatter
 
-# Below this the torques of two standard sets are the same but for rounding.
+# Torques of two standard sets that differ by less than this are the same except for rounding.
 SAME_TORQUE = 1e-9
-# A physical set that changes torques by more than this part of them is another robot, no reading of the result; beyond
-# so many σ a tenth of that is.
+# A physical set that changes torques by more than this fraction is another robot and is refused; beyond `FAR_SIGMA` σ a
+# tenth of the fraction is enough.
 OTHER_ROBOT, FAR_SIGMA = 0.3, 100.0
-# A body of more than this many times the mass of the whole robot in the file, or of so many kg, was not identified.
+# A body heavier than HEAVY times the whole robot of the file, or than HEAVIEST kg, was not identified.
 HEAVY, HEAVIEST = 1e3, 1e6
 
 
@@ -32,8 +32,9 @@ HEAVY, HEAVIEST = 1e3, 1e6
 class IdentifiedModel:
     """A model with standard parameters theta (C,) [SI] and the load case it is exported with.
 
-    `rule` says how the set was chosen, `estimator` by what it was found. What a physical set cost: `distance_sigma`,
-    how far its base values lie from the result's, and `torque_change` ‖τ(θ) − τ_result‖ / ‖τ_result‖ on random states.
+    `rule` says how the set was chosen, `estimator` which estimator found it. The cost of a physical set:
+    `distance_sigma`, the distance of its base values from the result's, and `torque_change` ‖τ(θ) − τ_result‖ /
+    ‖τ_result‖ on random states.
     """
 
     model: Model
@@ -70,7 +71,7 @@ class IdentifiedModel:
 
     @property
     def cost(self) -> str:
-        """What choosing this set changed, in σ and in torque; empty where nothing."""
+        """The change caused by choosing this set, in σ and in torque; empty if there is none."""
         if self.distance_sigma == 0.0 and self.torque_change <= SAME_TORQUE:
             return ""
         beyond = "" if self.distance_sigma <= NOISE_SIGMA else ", more than noise explains: see steelyard consistency"
@@ -85,9 +86,9 @@ def identified_model(
 ) -> IdentifiedModel:
     """The standard set of a result for export: its own where that is physical, else the nearest that is.
 
-    The nearest has the same base values where a physical robot can have them; where none can, those nearest in σ, and
-    the price is told. `allow_infeasible` takes the result's own set, or its base values on the kept columns, as they
-    are. `load` names a payload of the model that the export carries.
+    The nearest has the same base values if a physical robot can have them; if not, those nearest in σ, and `cost` says
+    how far away they are. `allow_infeasible` takes the result's own set, or its base values on the kept columns, as
+    they are. `load` names a payload of the model that the export carries.
     """
     if result.carried is not None:
         model = replace(model, carried=result.carried)
@@ -99,9 +100,15 @@ def identified_model(
     if load not in (UNLOADED, *model.loads):
         raise ModelError(choices("load", load, (UNLOADED, *model.loads)))
     own = result.standard
-    if own is not None and (allow_infeasible or not unphysical(model.layout, own)):
+    wrong = () if own is None else unphysical(model.layout, own)
+    if own is not None and (allow_infeasible or not wrong):
         change = _torque_change(model, own, result.theta, load)
-        rule = f"the result's own: {result.standard_rule}"
+        # the rule of a result may promise what fails here: a law that was registered after the fit adds a bound
+        rule = (
+            f"the identified values, not physical: {', '.join(wrong)}"
+            if wrong
+            else f"the result's own: {result.standard_rule}"
+        )
         chosen = IdentifiedModel(model, own, rule, load, result.estimator, 0.0, change)
         return chosen if allow_infeasible else _sane(chosen)
     if allow_infeasible:
@@ -111,12 +118,18 @@ def identified_model(
         rule = "the base values on their own columns, zero elsewhere"
         return IdentifiedModel(model, result.theta, rule, load, result.estimator)
     found = nearest_feasible(result.base, result.value, _spread(result))
+    if wrong := unphysical(model.layout, found.theta):
+        raise ModelError(
+            f"No physical set was found for this result: {', '.join(wrong)} of the nearest one is not physical. "
+            "Correct the stated parameters of a payload, or look at the result (steelyard consistency). C and "
+            "Python can be written with the values as identified (--allow-infeasible)."
+        )
     prior = "smallest" if result.base.layout.nominal is None else "nearest to the nominal values"
     values = "the result's base values" if found.possible else "the possible base values nearest to the result's"
     rule = f"the physical set {prior} with {values}"
     if _cancelled(result).any():
         rule += " (cancelled ones counted as zero, as firmly as the best known of their unit)"
-    # what has no value is taken from the prior, and is no change
+    # parameters without a value are taken from the prior and do not count as a change
     reference = result.base.theta(np.where(np.isfinite(result.value), result.value, result.base.map @ found.theta))
     change = _torque_change(model, found.theta, reference, load)
     return _sane(IdentifiedModel(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
@@ -148,7 +161,7 @@ def _spread(result: Identification) -> Array:
 
 
 def _sane(chosen: IdentifiedModel) -> IdentifiedModel:
-    """The set, unless it is another robot than the result's: such a file would only mislead."""
+    """The set; an error if it describes another robot than the result, because such a file would mislead."""
     layout = chosen.model.layout
     masses = {name: float(chosen.theta[columns[9]]) for name, columns in link_columns(layout).items()}
     nominal = None if layout.nominal is None else sum(layout.nominal[c[9]] for c in link_columns(layout).values())

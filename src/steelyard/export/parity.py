@@ -1,4 +1,4 @@
-"""Parity: does what an export says equal the identified model? Two torque laws on the same random states."""
+"""Parity: torques of an export compared with those of the identified model on the same random states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from steelyard.model.model import Model
 TorqueLaw = Callable[[Array, Array, Array], Array]
 
 TOLERANCE = 1e-9
-# A joint that carries next to nothing has the rounding of those that carry much: it is compared with this part of them.
+# The torque of a joint with a very small load has the rounding of the large ones: it is compared with this fraction of
+# them.
 LEAST_SCALE = 1e-3
 
 
@@ -60,7 +61,7 @@ def parity(wanted: TorqueLaw, given: TorqueLaw, states: States) -> Parity:
 def checked_parity(
     wanted: TorqueLaw, given: TorqueLaw, states: States, what: str, tolerance: float = TOLERANCE
 ) -> Parity:
-    """The parity of an export, `what` being its name in messages; a mismatch raises, so that nothing is written."""
+    """The parity of an export, called `what` in messages; a mismatch raises an error, so that nothing is written."""
     found = parity(wanted, given, states)
     if not found.relative <= tolerance:  # NaN too
         raise OutputError(

@@ -1,1 +1,1 @@
-"""The reading wall: robots, logs and motion limits from files."""
+"""Readers of files: robots, logs and motion limits."""

@@ -1,7 +1,7 @@
-"""Damage: a log that breaks off or turns to garbage. Where, what is intact before it, and a recording of just that.
+"""Damage: a log that is truncated or corrupt. Its position, the intact part before it, and a recording of that part.
 
 A reader yields the rows before the damage and then raises `DamagedError`. `salvaged` reads everything once, so that the
-cut is known at opening: all later passes end at the same row, whichever columns they ask for.
+cut is known at opening: all later passes end at the same row, for any choice of columns.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from steelyard.signals.recording import Chunk, Opener, Recording
 
 
 class DamagedError(DataError):
-    """A log that cannot be read beyond some row: the problem as a sentence, and how many rows before it are intact."""
+    """A log that cannot be read beyond some row: the problem as a sentence, and the number of intact rows before it."""
 
     def __init__(self, problem: str, rows: int, fix: str = "Copy the log again") -> None:
         self.problem, self.rows = problem, rows
         if rows:
-            advice = f"The {rows} rows before it are intact. {fix}, or set salvage = true on the run to use only those."
+            advice = (
+                f"The {rows} rows before it are intact. {fix}, or set salvage = true in the [[run]] to use only those."
+            )
         else:
             advice = f"No row before it is intact. {fix}."
         super().__init__(f"{problem} {advice}")
@@ -41,7 +43,7 @@ def salvaged(recording: Recording, channels: Sequence[str]) -> Recording:
 
 
 def intact_rows(read: Callable[[int], object], rows: int, trouble: tuple[type[BaseException], ...]) -> int:
-    """The most rows for which `read(rows)` raises no trouble, by bisection; `read(rows)` itself is known to fail."""
+    """The largest number of rows for which `read(rows)` does not fail, by bisection; `read(rows)` is known to fail."""
     good, bad = 0, rows
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -56,7 +58,7 @@ def intact_rows(read: Callable[[int], object], rows: int, trouble: tuple[type[Ba
 
 @dataclass(frozen=True)
 class _Beginning:
-    """The first rows of another source; what lies behind them is never asked for."""
+    """The first rows of another source; rows after them are never read."""
 
     whole: Opener
     rows: int

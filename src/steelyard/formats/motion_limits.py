@@ -1,9 +1,9 @@
-"""A limits file (TOML): what an exciting motion may use of a robot, and what it must keep clear of.
+"""A limits file (TOML): the limits of an exciting motion of a robot, and its obstacles.
 
 share = 0.95             # of the robot file's ranges and velocities; torque_share = 0.9 of its efforts
 acceleration = 8.0       # all joints [rad/s² | m/s²]; also lower, upper, velocity, jerk, torque
 
-[joint.joint3]           # one joint, instead of what stands above
+[joint.joint3]           # one joint, replaces the values above
 upper = "pi/2"
 torque = 40.0
 
@@ -12,22 +12,22 @@ name = "floor"
 normal = [0, 0, 1]
 offset = -0.3
 
-[[box]]                  # nothing of the robot comes inside
+[[box]]                  # the robot stays outside
 name = "table"
 centre = [0.6, 0.0, 0.1]
 size = [0.4, 0.8, 0.2]
 rpy = [0, 0, 0.3]
 
-[[capsule]]              # the shape of a link, in its frame; of others those of the robot file, or a skeleton
+[[capsule]]              # the shape of a link, in its frame; default: those of the robot file, or a skeleton
 link = "link3"
 start = [0, 0, 0]
 end = [0, -0.2, 0]
 radius = 0.08
 
 [collision]
-frame = "base_link"      # planes and boxes are seen from it; the root of the robot description where left out
-margin = 0.02            # [m] kept from everything
-radius = 0.06            # [m] of the skeleton, for links of which the robot file has no shapes
+frame = "base_link"      # frame of planes and boxes; default: the root of the robot description
+margin = 0.02            # smallest distance [m] from everything
+radius = 0.06            # [m] of the skeleton, for links without shapes in the robot file
 ignore = [["link2", "link4"]]
 """
 
@@ -52,9 +52,9 @@ from steelyard.motion.capsules import skeleton, skeleton_length
 from steelyard.motion.limits import MotionLimits, completed
 from steelyard.motion.obstacles import Box, Capsule, Plane, Surroundings
 
-# What is kept from everything where nobody says how much [m].
+# Default margin [m].
 MARGIN = 0.02
-# Radius of a skeleton of which nobody says how thick it is: this share of its length, but not less than this [m].
+# Default radius of a skeleton: this fraction of its length, but at least this [m].
 SKELETON_SHARE, SKELETON_RADIUS = 0.08, 0.06
 
 
@@ -78,7 +78,7 @@ class PlaneTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class BoxTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """[[box]]: nothing of the robot comes inside; rpy turns it about its centre."""
+    """[[box]]: the robot stays outside; rpy rotates it about its centre."""
 
     name: str
     centre: Vector
@@ -96,8 +96,8 @@ class CapsuleTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CollisionTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """[collision]: where planes and boxes are seen from, the distance kept [m], the skeleton's radius [m], and pairs of
-    links that need not be kept apart."""
+    """[collision]: the frame of planes and boxes, the smallest distance [m], the skeleton's radius [m], and pairs of
+    links that may touch."""
 
     frame: str | None = None
     margin: float | None = None
@@ -120,46 +120,47 @@ class LimitsTable(JointTable, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class Allowed:
-    """What a motion may do; `surroundings` is None where only joints are limited, `said` what nobody stated.
+    """Limits of a motion; `surroundings` is None where only joints are limited, `notes` lists the defaults used.
 
     `torque_stated`: whether torques are limited by a file, and not only by the robot's efforts.
     """
 
     limits: MotionLimits
     surroundings: Surroundings | None
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     torque_stated: bool = False
 
 
 def own_limits(robot: Robot) -> Allowed:
-    """Without a file: shares of the robot file's own limits, and what they lack (`motion_limits.completed`)."""
-    limits, said = completed(robot, MotionLimits.of(robot, np.inf))
+    """Without a file: fractions of the robot file's own limits, with defaults for what is missing
+    (`motion_limits.completed`)."""
+    limits, notes = completed(robot, MotionLimits.of(robot, np.inf))
     return Allowed(
-        limits, None, ("No limits file: 95 % of the robot file's ranges and speeds, 90 % of its efforts.", *said)
+        limits, None, ("No limits file: 95 % of the ranges and speeds of the robot file, 90 % of its efforts.", *notes)
     )
 
 
 def read_limits(path: str | Path, robot: Robot, source: str | Path) -> Allowed:
-    """A limits file for a robot; `source` is what the robot was read from, where its shapes are looked for."""
+    """A limits file for a robot; `source` is the file of the robot, from which its shapes are read."""
     file = Path(path)
     table = typed(_tables(file), LimitsTable, f"'{file}'")
     try:
         limits = MotionLimits.of(robot, np.inf, share=table.share, torque_share=table.torque_share)
-        limits, said = completed(robot, _stated(table, limits, robot))
+        limits, notes = completed(robot, _stated(table, limits, robot))
     except SteelyardError as error:
         raise RobotError(f"'{file}': {error}") from None
     torque_stated = table.torque is not None or any("torque" in raw for raw in table.joint.values())
     if table.collision is None and not (table.plane or table.box or table.capsule):
-        return Allowed(limits, None, said, torque_stated)
+        return Allowed(limits, None, notes, torque_stated)
     surroundings, taken = _surroundings(table, robot, source, file)
-    return Allowed(limits, surroundings, (*said, *taken), torque_stated)
+    return Allowed(limits, surroundings, (*notes, *taken), torque_stated)
 
 
 def _tables(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8-sig"))
     except (FileNotFoundError, IsADirectoryError):
-        raise RobotError(f"There is no limits file '{file}': name one, or leave out --limits.") from None
+        raise RobotError(f"The limits file '{file}' does not exist: correct the path, or remove --limits.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RobotError(f"'{file}' is not valid TOML: {error}.") from None
     except (OSError, ValueError) as error:
@@ -167,7 +168,7 @@ def _tables(file: Path) -> dict[str, Any]:
 
 
 def _stated(table: LimitsTable, limits: MotionLimits, robot: Robot) -> MotionLimits:
-    """The limits with what the file states; a joint's own table wins. Nothing may pass what the robot file allows."""
+    """The limits with the values of the file, a joint's own table first. The robot file's limits are upper bounds."""
     own = {}
     for name, raw in table.joint.items():
         robot.joint_index(name)
@@ -195,7 +196,7 @@ def _stated(table: LimitsTable, limits: MotionLimits, robot: Robot) -> MotionLim
 def _surroundings(
     table: LimitsTable, robot: Robot, source: str | Path, file: Path
 ) -> tuple[Surroundings, tuple[str, ...]]:
-    """What to keep clear of, and sentences on whose shapes the links have, whence obstacles are seen, what is kept."""
+    """The obstacles, and sentences on the source of the link shapes, the frame of the obstacles and the margin."""
 
     def rows(name: str, kind: type[Any]) -> list[Any]:
         listed: list[dict[str, Any]] = getattr(table, name)
@@ -205,7 +206,7 @@ def _surroundings(
     capsules = tuple(
         Capsule(c.link, np.array(c.start), np.array(c.end), c.radius) for c in rows("capsule", CapsuleTable)
     )
-    capsules, said = _whole(robot, capsules, collision.radius, source, file)
+    capsules, notes = _whole(robot, capsules, collision.radius, source, file)
     frame, seen = _frame(robot, collision.frame, file)
     planes = tuple(Plane(p.name, np.array(p.normal), p.offset).placed(frame) for p in rows("plane", PlaneTable))
     boxes = []
@@ -214,23 +215,23 @@ def _surroundings(
         turned = pose_from_rpy(box.centre, rpy).rotation
         boxes.append(Box(box.name, np.array(box.centre), np.array(box.size), turned).placed(frame))
     margin = MARGIN if collision.margin is None else collision.margin
-    kept = f"Margin kept from everything: {margin:g} m{', as none is stated' if collision.margin is None else ''}."
+    kept = f"Margin kept to all shapes: {margin:g} m{', the default' if collision.margin is None else ''}."
     found = Surroundings(
         capsules, planes, tuple(boxes), margin, collision.self_collision, tuple(collision.ignore)
     )  # fmt: skip
-    return found, (said, *([seen] if planes or boxes else []), kept)
+    return found, (notes, *([seen] if planes or boxes else []), kept)
 
 
 def _whole(
     robot: Robot, stated: tuple[Capsule, ...], radius: float | None, source: str | Path, file: Path
 ) -> tuple[tuple[Capsule, ...], str]:
-    """Capsules for every link, and a sentence on whose: those stated, else the robot file's, else a skeleton's."""
+    """Capsules for every link, and a sentence on their source: stated, else from the robot file, else a skeleton."""
     known = {"base" if c.link == robot.base else c.link for c in stated}
     read = read_capsules(source, without=known)
     bones, bare = _skeleton(robot, radius, known | {c.link for c in read})
     parts = [
         f"{len(some)} capsule{'' if len(some) == 1 else 's'} {whence}"
-        for some, whence in ((stated, f"of '{file.name}'"), (read, f"around those of {_file_of(robot)}"))
+        for some, whence in ((stated, f"of '{file.name}'"), (read, f"enclosing those of {_file_of(robot)}"))
         if some
     ]
     capsules = sorted((*stated, *read, *bones), key=lambda capsule: robot.link_index(capsule.link))
@@ -238,50 +239,50 @@ def _whole(
 
 
 def _skeleton(robot: Robot, radius: float | None, known: Collection[str] = ()) -> tuple[tuple[Capsule, ...], str]:
-    """A skeleton of a radius, or of one that suits the size of the robot, for links not `known`; what it leaves out."""
+    """A skeleton of the given radius (default: in proportion to the robot) for links not `known`, and its omissions."""
     why = "stated"
     if radius is None:
         radius = max(SKELETON_RADIUS, SKELETON_SHARE * skeleton_length(robot))
-        why = f"as none is stated: {SKELETON_SHARE:.0%} of its length, at least {SKELETON_RADIUS:g} m"
+        why = f"the default: {SKELETON_SHARE:.0%} of its length, at least {SKELETON_RADIUS:g} m"
     bones = tuple(capsule for capsule in skeleton(robot, radius) if capsule.link not in known)
     bare = list(dict.fromkeys(capsule.link for capsule in bones))
     if not bare:
         return (), ""
-    whose = f"for {', '.join(bare)}, of which nobody states any" if known else "as the robot file has none"
+    whose = f"for {', '.join(bare)}, which have none" if known else "as the robot file has none"
     carrying = {joint.parent for joint in robot.joints}
     last = [link.name for i, link in enumerate(robot.links) if i not in carrying and link.name in bare]
     end = (
-        f". It ends at the frame of {', '.join(last)} and what is fixed there: a flange or tool has no extent beyond, "
-        "unless you state a [[capsule]]"
+        f". It ends at the frame of {', '.join(last)} and the parts fixed to it: a flange or tool has no extent "
+        "beyond, unless you add a [[capsule]]"
     )
     return bones, f"a skeleton of {radius:.3g} m radius ({why}), {whose}{end if last else ''}"
 
 
 def _frame(robot: Robot, name: str | None, file: Path) -> tuple[Pose, str]:
-    """The frame of a link that does not move, seen from the root of the robot description; and a sentence on it."""
+    """The frame of a link that does not move, in the root frame of the robot description; and a sentence on it."""
     base = robot.fixed.get(robot.base, Pose())
     placed = not np.allclose(base.position, 0.0) or not np.allclose(base.rotation, np.eye(3))
-    # a table places its base in the world (base_xyz, base_rpy); elsewhere the root is the world
+    # a table places its base in the world (base_xyz, base_rpy); in other formats the root is the world
     world = ("the world of " if placed else f"the frame of '{robot.base}', the root of ") + _file_of(robot)
     if name is None or (name == robot.base and not placed):
-        stands = f", in which '{robot.base}' stands at {_at(base)}" if placed else ""
-        return Pose(), f"Obstacles are seen from {world}{stands}."
+        stands = f", in which '{robot.base}' is at {_at(base)}" if placed else ""
+        return Pose(), f"Obstacles are given in {world}{stands}."
     if name in [link.name for link in robot.links] or any(name == b.name for link in robot.links for b in link.lumps):
         raise RobotError(
-            f"'{file}', [collision]: frame '{name}' moves with the robot, and obstacles do not. Valid: "
+            f"'{file}', [collision]: frame '{name}' moves with the robot, but obstacles are fixed. Valid: "
             f"{', '.join(robot.fixed)}."
         )
     if name not in robot.fixed:
         raise RobotError(f"'{file}', [collision]: {choices('frame', name, robot.fixed)}")
     own = robot.fixed[name]
-    return own, f"Obstacles are seen from the frame of '{name}', which stands at {_at(own)} in {world}."
+    return own, f"Obstacles are given in the frame of '{name}', which is at {_at(own)} in {world}."
 
 
 def _at(pose: Pose) -> str:
-    turned = "" if np.allclose(pose.rotation, np.eye(3)) else " and turned"
+    turned = "" if np.allclose(pose.rotation, np.eye(3)) else " and rotated"
     return f"({', '.join(f'{x:z.4g}' for x in pose.position)}) m{turned}"
 
 
 def _file_of(robot: Robot) -> str:
-    """A file by its name; a built-in robot says so itself."""
+    """A file by its name; a built-in robot is described as such."""
     return robot.source if robot.source.startswith("built-in") else f"'{Path(robot.source).name}'"

@@ -1,6 +1,6 @@
 """From a problem and an estimator to an identification, and the fits before and around it.
 
-`estimate_delays`, `with_load`, `to_scale` and `select_terms` settle what `identify` takes as given; `predict` and
+`estimate_delays`, `with_load`, `to_scale` and `select_terms` provide the inputs of `identify`; `predict` and
 `weigh_payload` use its result.
 """
 

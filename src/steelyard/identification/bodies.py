@@ -1,4 +1,4 @@
-"""A body as people think of it: mass, centre of mass and inertia about that, with error bars, from its ten parameters.
+"""Mass, centre of mass and inertia about it of a body, with error bars, from its ten parameters.
 
 c = mc / M        J = I − (‖mc‖² 1 − mc mcᵀ) / M        cov = H C Hᵀ   with   H = ∂(M, c, J)/∂(ten parameters)
 """
@@ -42,9 +42,9 @@ def body_slope(vector: Array) -> Array:
 
 
 def deviations(slope: Array, covariance: Array) -> Array:
-    """√ of the diagonal of H C Hᵀ, row by row over what the row depends on.
+    """√ of the diagonal of H C Hᵀ, computed row by row over the parameters that the row depends on.
 
-    NaN · 0 would hide a number behind parameters it has nothing to do with.
+    Otherwise NaN · 0 would make a value NaN because of parameters that do not affect it.
     """
     parts = [np.flatnonzero(row) for row in slope]
     return np.array([np.sqrt(row[k] @ covariance[np.ix_(k, k)] @ row[k]) for row, k in zip(slope, parts, strict=True)])
@@ -52,9 +52,10 @@ def deviations(slope: Array, covariance: Array) -> Array:
 
 @dataclass(frozen=True)
 class PayloadBody:
-    """A payload in a result: ten parameters about its own frame (10,), NaN where the runs do not show them apart.
+    """A payload in a result: ten parameters about its own frame (10,), NaN where the runs do not separate them.
 
-    `stated` holds value and σ of what was known beforehand (σ = 0: exactly); `link` is empty where nobody told it.
+    `stated` holds value and σ of the parameters known beforehand (σ = 0: exact); `link` is empty where it was not
+    stated.
     """
 
     name: str
@@ -77,10 +78,10 @@ class PayloadBody:
 def payload_bodies(result: Identification, links: Mapping[str, str] | None = None) -> tuple[PayloadBody, ...]:
     """The payloads identified with a robot, in the order of its layout.
 
-    `links` says what carries them by their names, an empty text being the robot's last link as in a project file.
-    A base parameter counts as the payload's own only where it stands for nothing else. What was stated is taken as
-    independent of what was found: where gains were scaled by a stated mass, M and mc err together, and σ of c is too
-    large rather than too small.
+    `links` are the links that carry them, by payload name; an empty text is the robot's last link as in a project file.
+    A base parameter is assigned to the payload only if it contains no other parameter. Stated values are treated as
+    independent of the estimates: where gains were scaled by a stated mass, the errors of M and mc are correlated, and σ
+    of c is too large rather than too small.
     """
     layout, base = result.base.layout, result.base
     last = next(column.owner for column in reversed(layout.columns) if column.kind == "link")

@@ -1,7 +1,8 @@
-"""First fits: what must be known before the fit that counts.
+"""First fits: values that must be known before the final fit.
 
-The inertias behind the term `load`, where the robot file gives none, and drive gains, for every step that must compare
-efforts with torques."""
+These are the inertias for the term `load`, where the robot file gives none, and drive gains, for every step that must
+compare efforts with torques.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from steelyard.regression.problem import Problem
 
 
 def without_load(problem: Problem) -> Problem:
-    """The same problem without the terms that ask what the gears carry."""
+    """The problem without the terms that need the load of the gears."""
     model = problem.model
     plain = [term for term in model.terms if LOAD not in uses(term)]
     return replace(problem, model=Model(model.robot, plain, payloads=model.payloads))
 
 
 def carried_links(model: Model, information: Information) -> Array:
-    """Inertial parameters (n, 10) with which a fit of the model explains the efforts.
+    """Inertial parameters (n, 10) from a fit of the model.
 
     They reproduce its base parameters with the smallest norm (P0 eq. 26): τ_rigid depends on base parameters alone.
     """
@@ -44,11 +45,11 @@ def with_load(
     progress: Progress | None = None,
     seen: Callable[[Information], Information] = lambda whole: whole,
 ) -> Problem:
-    """The problem with the inertias its term `load` needs: unchanged where the robot file gives them, else from fits.
+    """The problem with the inertias that its term `load` needs: those of the robot file, else from fits.
 
-    The first fit is without load friction, the second with the load of the first, since what load friction leaves over
-    bends the inertias. These passes are the price of a robot file without nominal inertias. `seen` picks the part of
-    the information that may tell them (a fold must not know what it is scored on).
+    The first fit is without load friction, the second with the load of the first, since unmodelled load friction biases
+    the inertias. These passes are the cost of a robot file without nominal inertias. `seen` selects the part of the
+    information that may be used (a fold must not use the rows it is scored on).
     """
     if problem.model.knows_load:
         return problem
@@ -66,10 +67,10 @@ def finds_scale(estimator: Estimator) -> bool:
 
 @single_threaded
 def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:
-    """The problem with efforts turned into torques by the gains of a first fit, where the estimator finds gains.
+    """The problem with efforts converted to torques by the gains of a first fit, if the estimator finds gains.
 
-    Delays, derivatives and terms are chosen by fits that take efforts for torques: with gains unknown, one parameter
-    would have another size in every joint's rows.
+    Delays, derivatives and terms are chosen by fits that treat efforts as torques: with gains unknown, the same
+    parameter would have a different size in every joint's rows.
     """
     if not finds_scale(estimator):
         return problem
@@ -80,7 +81,7 @@ def to_scale(problem: Problem, estimator: Estimator, progress: Progress | None =
 
 
 def with_load_to_scale(problem: Problem, estimator: Estimator, progress: Progress | None = None) -> Problem:
-    """`with_load` where efforts may not be torques yet; their scale is left as it was."""
+    """`with_load` where efforts may not be torques yet; their scale is left unchanged."""
     if problem.model.knows_load:
         return problem
     return replace(problem, model=with_load(to_scale(problem, estimator, progress), progress).model)

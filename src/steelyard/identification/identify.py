@@ -1,4 +1,4 @@
-"""identify: from a problem to an identification. The whole story on one page."""
+"""identify: from a problem to an identification, the main algorithm."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from steelyard.estimators import WLS, Estimate, Estimator
 from steelyard.estimators.estimator import estimated, in_torques, options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
-from steelyard.identification.doubts import empty_runs, with_doubts
 from steelyard.identification.first_fit import finds_scale, with_load_to_scale
 from steelyard.identification.legs import compare_legs, leg_findings
 from steelyard.identification.loop_findings import loop_findings
+from steelyard.identification.plausibility import empty_runs, with_plausibility_findings
 from steelyard.identification.result import DriveGains, Identification, RunRecord
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.physical.prior import Widths, column_widths
@@ -46,7 +46,9 @@ def identify(
     for run in held_out.runs if held_out else ():
         for fitted in problem.runs:
             if overlap(run, fitted):
-                raise DataError(f"Run '{run.name}' is not unseen: it is the data of the fitted run '{fitted.name}'.")
+                raise DataError(
+                    f"Run '{run.name}' is not unseen: it has the same data as the fitted run '{fitted.name}'."
+                )
     if information is None:
         problem = with_load_to_scale(problem, estimator, progress)
         information = observe(problem, progress=progress)
@@ -93,7 +95,7 @@ def identify(
         + leg_findings(legs),
         versions=_versions(),
     )
-    return with_doubts(result)
+    return with_plausibility_findings(result)
 
 
 def _gains(problem: Problem, estimate: Estimate) -> DriveGains | None:
@@ -107,7 +109,7 @@ def _gains(problem: Problem, estimate: Estimate) -> DriveGains | None:
         found.covariance,
         found.covariance_classical,
         found.bootstrap,
-        found.hangs,
+        found.dependences,
     )
 
 

@@ -1,4 +1,4 @@
-"""Are legs that were declared alike really alike? Judged afterwards, on what was identified of each (P3 §3.1)."""
+"""Comparison of legs that were declared equal, by the parameters identified for each (P3 §3.1)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.robot import Robot
 from steelyard.regression.statistics import holm
 
-# Legs are called different where chance alone would do so in one experiment of a hundred, all parameters together.
+# Significance level: probability that equal legs are reported as different, for all parameters together.
 LEVEL = 0.01
-# Coefficients of two regroupings that differ by less are the same.
+# Coefficients of two regroupings that differ by less than this are equal.
 _SAME = 1e-6
 
 
@@ -24,8 +24,8 @@ _SAME = 1e-6
 class LegComparison:
     """One base parameter of every leg: names, values ± std (legs,), and whether they differ.
 
-    `p` is the probability of a spread like this between legs that are alike, already multiplied for the number of
-    parameters compared (Holm).
+    `p` is the p-value of the differences between the legs, already corrected for the number of parameters compared
+    (Holm).
     """
 
     names: tuple[str, ...]
@@ -39,10 +39,11 @@ class LegComparison:
         return self.p < LEVEL
 
 
-def alike(base: BaseParameters, robot: Robot) -> tuple[tuple[int, ...], ...]:
-    """Base parameters (indices, one a leg) that stand for the same combination of parameters in every leg.
+def matching_parameters(base: BaseParameters, robot: Robot) -> tuple[tuple[int, ...], ...]:
+    """Base parameters (indices, one per leg) that represent the same combination of parameters in every leg.
 
-    A parameter that is kept of some legs only, or that gravity regroups otherwise in one of them, has no counterpart.
+    A parameter that is kept for some legs only, or that gravity regroups differently in one of them, has no
+    counterpart.
     """
     columns, place = base.layout.columns, robot.leg_places
     groups: dict[tuple[int, str], dict[int, int]] = defaultdict(dict)
@@ -52,7 +53,7 @@ def alike(base: BaseParameters, robot: Robot) -> tuple[tuple[int, ...], ...]:
             groups[step, columns[lead].symbol][leg] = k
 
     def pattern(k: int, own: int) -> dict[tuple[int | str, str], float]:
-        """Coefficients by what they belong to: a place in the parameter's own leg, or a name elsewhere."""
+        """Coefficients keyed by their parameter: by its place in the own leg, or by name elsewhere."""
         found: dict[tuple[int | str, str], float] = {}
         for c in np.flatnonzero(base.map[k]):
             step, leg = place.get(columns[c].owner, (0, -1))
@@ -74,11 +75,11 @@ def compare_legs(
 ) -> tuple[LegComparison, ...]:
     """Wald's test of equality between legs, for every base parameter that all of them have.
 
-    With D the differences to the first leg, F = (D x)ᵀ (D C Dᵀ)⁻¹ (D x) / (legs − 1), on as many and `clusters` − 1
-    degrees of freedom, as the error bars themselves. Parameters without an error bar are not compared.
+    With D the differences to the first leg, F = (D x)ᵀ (D C Dᵀ)⁻¹ (D x) / (legs − 1), on legs − 1 and `clusters` − 1
+    degrees of freedom, as for the error bars. Parameters without an error bar are not compared.
     """
     found, raw = [], []
-    for group in alike(base, robot):
+    for group in matching_parameters(base, robot):
         index = list(group)
         x, c = value[index], covariance[np.ix_(index, index)]
         d = np.column_stack([-np.ones(len(x) - 1), np.eye(len(x) - 1)])
@@ -102,7 +103,7 @@ def compare_legs(
 
 
 def leg_findings(comparisons: tuple[LegComparison, ...]) -> tuple[Finding, ...]:
-    """One finding that names the parameters in which legs differ beyond doubt."""
+    """One finding that names the parameters in which legs differ significantly."""
     different = [one for one in comparisons if one.differ]
     if not different:
         return ()
@@ -111,7 +112,7 @@ def leg_findings(comparisons: tuple[LegComparison, ...]) -> tuple[Finding, ...]:
         Finding(
             "legs-differ",
             "info",
-            f"legs that are declared alike differ in {len(different)} of {len(comparisons)} parameters: {shown}",
-            fix="expected of friction; of masses it tells of parts, cables or frames that are not alike",
+            f"legs declared as identical differ in {len(different)} of {len(comparisons)} parameters: {shown}",
+            fix="expected for friction; for masses look for parts, cables or frames that differ",
         ),
     )

@@ -20,7 +20,7 @@ from steelyard.regression.information import Information, triangular
 # A time block (run, load case, block); 1 / σ of every (run, joint).
 Time = tuple[str, str, int]
 Weights = Mapping[tuple[str, int], float]
-# An unknown that lies in directions nothing shows by more than this (squared cosine) has no value.
+# An unknown whose part in the unexcited directions exceeds this (squared cosine) has no value.
 _BLIND = 1e-6
 
 
@@ -28,9 +28,9 @@ _BLIND = 1e-6
 class Balance:
     """The equations R z = 0 of all rows, R = [P F B E] and z = (χ_l, free columns, the robot's χ_b, −k).
 
-    P (…, 10) are the payload's columns, E holds the stated effort of motor j in column j of its rows. `z` has what is
-    given beforehand and zero for what is `unknown`; `covariance` is that of z, zero for what is exact or unknown.
-    `wide` (C, …) makes [P F B] of the layout's columns.
+    P (…, 10) are the payload's columns, E holds the stated effort of motor j in column j of its rows. `z` holds the
+    given values and zero for the `unknown` ones; `covariance` is that of z, zero for exact or unknown entries. `wide`
+    (C, …) maps the layout's columns to [P F B].
     """
 
     information: Information
@@ -42,13 +42,13 @@ class Balance:
     unknown: NDArray[np.bool_]
 
     @property
-    def unmoved(self) -> tuple[str, ...]:
-        """Joints (or motors) that the payload gives no torque, wherever it sits on its link."""
+    def unaffected(self) -> tuple[str, ...]:
+        """Joints (or motors) on which the payload exerts no torque, for any position on its link."""
         columns = zip(self.information.joints, self.information.columns, strict=True)
         return tuple(joint for joint, own in columns if not self.wide[own, :10].any())
 
     def rows(self, joint: int, times: Iterable[Time]) -> tuple[Array, int]:
-        """[P F B E] of a joint, and how many rows are behind it."""
+        """[P F B E] of a joint, and the number of its rows."""
         part, own = self.information.gathered(joint, times), self.information.columns[joint]
         efforts = np.zeros((len(part.r), len(self.information.joints)))
         efforts[:, joint] = part.r[:, len(own)]
@@ -65,9 +65,9 @@ class Balance:
 
 
 class Fit(NamedTuple):
-    """z with its unknowns found, and how: x = −inverse · R_given z_given on `rows` R.
+    """z with its unknowns found, and the solution: x = −inverse · R_given z_given on `rows` R.
 
-    `shown` (u,) says which unknowns the rows determine, `rank` how many combinations of them.
+    `shown` (u,) marks the unknowns that the rows determine, `rank` is the number of combinations they determine.
     """
 
     z: Array
@@ -80,7 +80,7 @@ class Fit(NamedTuple):
 def balance_of(result: Identification, information: Information, payload: Payload, free: Sequence[str]) -> Balance:
     """The equations of runs that carry the payload, with the robot's parameters and gains as identified.
 
-    `free` names columns to be found anew together with the payload.
+    `free` names columns that are estimated again together with the payload.
     """
     layout, base, joints = information.layout, result.base, len(information.joints)
     let = [k for k, name in enumerate(base.names) if name in free]
@@ -104,10 +104,10 @@ def balance_of(result: Identification, information: Information, payload: Payloa
         order = np.array([*(joints + k for k in held), *range(joints)])
         sign = np.repeat([1.0, -1.0], [len(held), joints])
         covariance[own, own] = np.outer(sign, sign) * result.gains.covariance[np.ix_(order, order)]
-    # what was cancelled or never seen has no σ and adds none; a value without σ makes that of the payload unknown too
+    # cancelled or unexcited parameters have no σ and add none; a value without σ makes that of the payload unknown too
     valued = [np.isfinite(result.value[k]) and base.names[k] not in result.cancelled for k in held]
-    told = np.concatenate([np.ones(10 + len(let), bool), valued, np.isfinite(factor)])
-    covariance = np.where(np.outer(told, told), covariance, 0.0)
+    available = np.concatenate([np.ones(10 + len(let), bool), valued, np.isfinite(factor)])
+    covariance = np.where(np.outer(available, available), covariance, 0.0)
     return Balance(
         information,
         payload,
@@ -122,8 +122,8 @@ def balance_of(result: Identification, information: Information, payload: Payloa
 def fitted(balance: Balance, rows: Array) -> Fit:
     """Least squares x = −U⁺ R_given z_given on weighted rows R, the columns of U scaled to unit norm.
 
-    An unknown is determined when it has no part in the directions that no row sees; a left-to-right choice of
-    independent columns would give values to some that share an effect with others.
+    An unknown is determined when it has no part in the null directions of the rows; choosing independent columns from
+    left to right would give values to some unknowns whose effects cannot be separated.
     """
     u, given = rows[:, balance.unknown], rows[:, ~balance.unknown]
     norms = np.linalg.norm(u, axis=0)
@@ -149,19 +149,19 @@ def run_weights(balance: Balance) -> Weights:
             fit = fitted(balance, rows)
             if count <= fit.rank:
                 raise EstimationError(
-                    f"{name} of '{run}' has {count} rows for {fit.rank} unknowns: too short a log. Record longer, or "
-                    "say what is known of the payload."
+                    f"{name} of '{run}' has {count} rows for {fit.rank} unknowns: the log is too short. Record longer, "
+                    "or state what is known of the payload."
                 )
             sigma[run, joint] = float(np.linalg.norm(rows @ fit.z) / np.sqrt(count - fit.rank))
             largest = max(largest, float(np.linalg.norm(rows @ balance.z) / np.sqrt(count)))
-    # a joint that fits to rounding must not get an infinite weight
+    # a joint that fits within rounding must not get an infinite weight
     return {key: 1.0 / max(s, 1e-14 * largest, 1e-300) for key, s in sigma.items()}
 
 
 def left_out(balance: Balance, weights: Weights, fit: Fit) -> tuple[Array, int]:
-    """Covariance (u, u) by leaving out blocks of time, and how many: C = (G − 1)/G Σ_g (x₍g₎ − x)(x₍g₎ − x)ᵀ (CR3).
+    """Covariance (u, u) by leaving out blocks of time, and their number: C = (G − 1)/G Σ_g (x₍g₎ − x)(x₍g₎ − x)ᵀ (CR3).
 
-    With too few blocks it is the classical one, σ̂² (UᵀU)⁻¹, and the count is zero.
+    With too few blocks it is the classical one, σ̂² (UᵀU)⁻¹, and the number is zero.
     """
     groups = balance.information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:

@@ -1,4 +1,4 @@
-"""Prediction: measured and predicted effort row by row, the second pass that pictures and whiteness need."""
+"""Prediction: measured and predicted effort per row, from a second pass for figures and whiteness."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def as_identified(problem: Problem, result: Identification) -> Problem:
-    """The problem with what a result found besides its parameters: drive gains, and what the gears carry."""
+    """The problem with the other values found by a result: drive gains, and the inertias for load friction."""
     if result.gains is not None:
         problem = replace(problem, factor=tuple(result.gains.factor.tolist()))
     if result.carried is not None and result.carried is not problem.model.carried:
@@ -42,14 +42,14 @@ def as_identified(problem: Problem, result: Identification) -> Problem:
 
 @single_threaded
 def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000) -> Prediction:
-    """The first `most_rows` rows of the run's window with theta (C,), beside the nominal model where there is one."""
+    """The first `most_rows` rows of the run's window with theta (C,), and with the nominal model if there is one."""
     model = problem.model
     n = model.robot.dof
     thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]
     thetas = [model.bearing(values, run.load) for values in thetas]
     rows, columns = model.places.T
     empty = np.zeros((n, 0))
-    # a run whose filters leave no row still has an (empty) prediction
+    # a run too short for its filters still has an (empty) prediction
     parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, empty, *[empty] * len(thetas))]
     got, complete = 0, True
     for batch in stream_rows(problem, run):
@@ -65,7 +65,7 @@ def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000)
             break
     t, v, still, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
     scored = problem.moving(v, still)
-    scored[list(problem.silent)] = False
+    scored[list(problem.without_rows)] = False
     return Prediction(
         run.name, run.joints, t, v, y, torques[0], torques[1] if len(torques) > 1 else None, scored, complete
     )
@@ -94,9 +94,9 @@ def correlation_finding(predictions: tuple[Prediction, ...], clusters: int) -> t
         Finding(
             "long-correlation",
             "warning",
-            f"residuals of {joint} stay correlated over {worst:.0f} rows, a left-out block has {block:.0f}: "
-            "error bars are too narrow",
+            f"residuals of {joint} are correlated over {worst:.0f} rows, and a block of time has {block:.0f}: error "
+            "bars are too narrow",
             joint,
-            "record longer, or add the terms that the residual still shows",
+            "record longer, or add the terms that the residual shows",
         ),
     )

@@ -1,4 +1,4 @@
-"""Identification: what was found, how sure it is, on which rows, from which files."""
+"""Identification: the parameters found, their uncertainty, the rows and the files they come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from steelyard._arrays import Array
-from steelyard.estimators.estimator import Certificate, Hanging
+from steelyard.estimators.estimator import Certificate, GainDependence
 from steelyard.findings import Finding
 from steelyard.identification.legs import LegComparison
 from steelyard.model.base_parameters import BaseParameters
@@ -21,7 +21,7 @@ from steelyard.signals.channels import Drives
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run that went in: its name, role, load case, source, hash and what was done to it."""
+    """A run that was used: its name, role, load case, source, hash and processing."""
 
     name: str
     role: str
@@ -34,10 +34,10 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class DriveGains:
-    """Drive gains, motor by motor in joint order: the torque of a motor is `factor` (n,) times its stated effort.
+    """Drive gains, one per motor in joint order: the torque of a motor is `factor` (n,) times its stated effort.
 
-    `drives` says what was stated; None where efforts came without a channel map. Covariances (n + b, n + b) are those
-    of (factor, base parameters) together; `bootstrap` (n + b,) are standard deviations over resampled blocks of time.
+    `drives` are the stated conversions; None if there was no channel map. Covariances (n + b, n + b) are those of
+    (factor, base parameters) together; `bootstrap` (n + b,) are standard deviations over resampled blocks of time.
     """
 
     joints: tuple[str, ...]
@@ -46,17 +46,17 @@ class DriveGains:
     covariance: Array
     covariance_classical: Array
     bootstrap: Array
-    hangs: tuple[Hanging, ...] = ()
+    dependences: tuple[GainDependence, ...] = ()
 
     @property
     def stated(self) -> Array:
-        """The gains that were stated, (n,): the maker's; NaN where they were called unknown."""
+        """The stated gains (n,), e.g. the maker's; NaN where they were stated as unknown."""
         known = self.drives is not None and self.drives.gain is not None
         return np.array(self.drives.gain) if known and self.drives else np.full(len(self.joints), np.nan)
 
     @property
     def value(self) -> Array:
-        """Identified gains as a channel map states them, (n,) [`units`]."""
+        """Identified gains in the form of a channel map, (n,) [`units`]."""
         return self.factor * self._scale
 
     @property
@@ -83,7 +83,7 @@ class DriveGains:
 
     @property
     def error(self) -> Array:
-        """|e|, how far the identified gains are from the stated ones, relative to these (P2 Table III), (n,)."""
+        """|e|, the relative difference of the identified from the stated gains (P2 Table III), (n,)."""
         return np.abs(self.value / self.stated - 1.0)
 
     @property
@@ -93,13 +93,13 @@ class DriveGains:
 
 @dataclass(frozen=True)
 class Identification:
-    """Base parameters with error bars, the score beside that of the nominal model, and where it all came from.
+    """Base parameters with error bars, the score with that of the nominal model, and the origin of the data.
 
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
-    parameters with these base values, chosen as `standard_rule` says; None where a base parameter has no value. Where
-    the estimator promises that it can exist, `certificate` proves it.
-    `carried` (n, 10) are the inertias behind load friction where a first fit found them (`Model.carried`). `gains` are
-    the drive gains where they were identified too; `legs` compares legs of a parallel robot that are declared alike.
+    parameters with these base values, chosen by `standard_rule`; None where a base parameter has no value. If the
+    estimator guarantees a physical set, `certificate` proves it. `carried` (n, 10) are the inertias for load friction
+    where a first fit found them (`Model.carried`). `gains` are the drive gains if they were identified too; `legs`
+    compares legs of a parallel robot that are declared equal.
     """
 
     robot: str
@@ -134,7 +134,7 @@ class Identification:
 
     @property
     def std_classical(self) -> Array:
-        """Standard deviation by the classical formula (P0 eq. 11), which takes residuals for white."""
+        """Standard deviation by the classical formula (P0 eq. 11), which assumes white residuals."""
         return np.sqrt(np.diagonal(self.covariance_classical))
 
     @property
@@ -145,7 +145,7 @@ class Identification:
 
     @property
     def excited(self) -> NDArray[np.bool_]:
-        """Which base parameters the data shows (b,): the others have no value, or one that comes from elsewhere."""
+        """Which base parameters the data excite (b,): the others have no value, or one from elsewhere."""
         return np.isfinite(self.std_classical) | np.isin(self.base.names, self.cancelled)
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -160,19 +160,19 @@ class Identification:
         return self.base.theta(self.value)
 
     def strong_correlations(self, above: float = 0.95) -> tuple[tuple[str, str, float], ...]:
-        """Pairs of parameters the data can hardly tell apart, by the classical covariance, strongest first."""
+        """Pairs of parameters that the data can hardly separate, by the classical covariance, strongest first."""
         with np.errstate(divide="ignore", invalid="ignore"):
             rho = self.covariance_classical / np.outer(self.std_classical, self.std_classical)
         pairs = sorted(map(tuple, np.argwhere(np.triu(np.abs(rho) > above, 1))), key=lambda pair: -abs(rho[pair]))
         return tuple((self.base.names[i], self.base.names[j], float(rho[i, j])) for i, j in pairs)
 
     def with_findings(self, more: Sequence[Finding]) -> Identification:
-        """The same with findings added."""
+        """The identification with findings added."""
         return replace(self, findings=self.findings + tuple(more))
 
     @property
     def verdict(self) -> str:
-        """One honest sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
+        """The result as one sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
         fitted = explained(self.relative_error.total)
         compared = self.nominal if self.unseen is None else self.unseen_nominal
         nominal = (
@@ -187,9 +187,13 @@ class Identification:
         known = int(np.sum(self.relative_std < 0.5))
         count = len(self.base) - len(self.cancelled)
         kind = "essential" if self.cancelled else "base"
+        flat = {finding.where for finding in self.findings if finding.code == "constant-effort"}
+        left_out = [joint for joint, rows in self.relative_error.rows.items() if joint in flat and not rows]
+        if left_out:
+            said = f"{said} ({', '.join(left_out)} left out: constant effort)"
         return f"{said}. {known} of {count} {kind} parameters are known to better than half their value."
 
 
 def explained(relative_error: float) -> str:
-    """The part of the effort that a relative error leaves explained, as text."""
+    """The explained fraction of the effort for a relative error, as text."""
     return f"{max(0.0, 1 - relative_error):.1%}" if np.isfinite(relative_error) else "nothing"

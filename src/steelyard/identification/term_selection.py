@@ -1,4 +1,4 @@
-"""Selection of friction terms, joint by joint, by runs left out: what is offered, what it buys, what is kept."""
+"""Selection of friction terms per joint, by leaving runs out: the candidates, their improvement, and the choice."""
 
 from __future__ import annotations
 
@@ -16,41 +16,31 @@ from steelyard.identification.first_fit import with_load
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
-from steelyard.model.terms import Dahl, Drift, LoadFriction, PowerLaw, Ripple, Stribeck, Term, on_joints
-from steelyard.model.terms.friction import AsymmetricViscous
+from steelyard.model.terms import Offer, Term, on_joints
+from steelyard.model.terms.registry import offered_terms
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
-# Fewer independent runs than this cannot tell a term that transfers from one that does not.
+# With fewer independent runs it cannot be decided whether a term transfers to other motions.
 FEWEST_RUNS = 5
-# A term is taken when the joint's error falls by this fraction, …
+# A term is taken when the joint's error falls by this fraction, ...
 LEAST_GAIN = 0.01
-# … by more than one standard error of the folds' gains, and in this share of the folds.
+# ... by more than one standard error of the folds' improvements, and in this fraction of the folds.
 LEAST_FOLDS = 0.7
 _ROUNDS = 3
-# Runs whose ranges of all joints agree to this fraction of the travel made the same motion.
+# Runs whose ranges of all joints agree within this fraction of the travel are repetitions of one motion.
 _SAME_MOTION = 0.01
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A term on offer. A placebo looks like one and means nothing; `rival` is the placebo an honest offer must beat."""
-
-    label: str
-    term: Term
-    placebo: bool = False
-    rival: str | None = None
-
-
-@dataclass(frozen=True)
 class TermTrial:
-    """What a term bought at a joint: its error without and with the term, over runs left out.
+    """Improvement by a term at a joint: its error without and with the term, over runs left out.
 
     gain     1 − with / without
     std      standard error of the gain over the folds
-    folds    share of the folds that improved
+    folds    fraction of the folds that improved
     verdict  "kept", "dropped", "taken", "refused" or "placebo refused"; a placebo that passes is "placebo passed"
     """
 
@@ -66,7 +56,7 @@ class TermTrial:
 
 @dataclass(frozen=True)
 class Selection:
-    """The terms that were chosen, each with its joints, and every trial on the way.
+    """The chosen terms, each with its joints, and every trial made.
 
     `refused` says why nothing was chosen (too few independent runs); then `terms` are those of the problem.
     """
@@ -82,44 +72,27 @@ class Selection:
 
     def findings(self) -> tuple[Finding, ...]:
         if self.refused is not None:
-            return (Finding("no-selection", "info", self.refused, fix="record more motions, each its own run"),)
+            return (Finding("no-selection", "info", self.refused, fix="record more motions, each in its own [[run]]"),)
         told = [f"{t.label} on {t.joint} ({t.gain:+.1%})" for t in self.trials if t.verdict == "taken"]
         gone = [f"{t.label} on {t.joint}" for t in self.trials if t.verdict == "dropped"]
         message = (
-            f"terms chosen over {len(self.folds)} left-out runs: taken {', '.join(told) or 'none'}; "
-            f"dropped {', '.join(gone) or 'none'}"
+            f"terms selected by cross-validation over {len(self.folds)} runs: added {', '.join(told) or 'none'}; "
+            f"removed {', '.join(gone) or 'none'}"
         )
         return (Finding("selected-terms", "info", message),)
 
 
 def candidate_terms(cycles: Sequence[float] | float | None = None) -> tuple[Offer, ...]:
-    """What is offered beside the default set: other shapes of friction, and ripple where the gear's cycles are known.
+    """What is offered in addition to the default set: other forms of friction, those of registered terms included, and
+    ripple where the gears' cycles per joint turn are known.
 
-    Time has a placebo (the same clock, shuffled), and so has ripple (a frequency no gear has).
+    Time has a placebo (the same clock, shuffled), and so has ripple (a frequency that no gear has).
     """
-    shapes = [
-        Offer("stribeck 0.03", Stribeck(0.03)),
-        Offer("stribeck 0.1", Stribeck(0.1)),
-        Offer("stribeck 0.3", Stribeck(0.3)),
-        Offer("power 1/3", PowerLaw(1.0 / 3.0)),
-        Offer("power 2", PowerLaw(2.0)),
-        Offer("load squared", LoadFriction(exponent=2.0)),
-        Offer("dahl 10 mrad", Dahl(1e-2)),
-        Offer("dahl 50 mrad", Dahl(5e-2)),
-        Offer("asymmetric viscous", AsymmetricViscous()),
-        Offer("drift", Drift(), rival="shuffled drift"),
-        Offer("shuffled drift", Drift(shuffled=True), placebo=True),
-    ]
-    if cycles is not None:
-        shapes += [
-            Offer("ripple", Ripple(cycles), rival="ripple at a wrong frequency"),
-            Offer("ripple at a wrong frequency", Ripple(cycles, placebo=True), placebo=True),
-        ]
-    return tuple(shapes)
+    return offered_terms(cycles)
 
 
 def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
-    """Names of the runs grouped by motion: a motion repeated, or a file cut in pieces, is one fold and not several."""
+    """Names of the runs grouped by motion: a repeated motion, or a file cut in pieces, is one fold and not several."""
     groups: list[list[Samples]] = []
     for run in runs:
         for group in groups:
@@ -147,20 +120,19 @@ def select_terms(
     blocks: int | None = None,
     progress: Progress | None = None,
 ) -> Selection:
-    """Choose terms for every joint by the errors of runs left out, from one pass with every column on offer.
+    """Choose terms for every joint by the errors of runs left out, from one pass with all candidate columns.
 
     First the droppable terms of the problem's model whose removal lowers a joint's error are dropped there. Then, up to
-    three times, the offer that helps a joint most is taken if its error falls by 1 %, by more than one standard error,
-    in 70 % of the folds, and by more than any placebo's does. Refused with fewer than five independent runs. `blocks`
-    makes so many stretches of time the folds instead, which is good for trying placebos and for nothing else: stretches
-    of one motion reward terms that do not transfer.
+    three times, the candidate that helps a joint most is taken if its error falls by 1 %, by more than one standard
+    error, in 70 % of the folds, and by more than with any placebo. Refused with fewer than five independent runs.
+    `blocks` uses this many stretches of time as folds instead, only for testing placebos: stretches of one motion
+    favour terms that do not transfer.
     """
     groups = independent_runs(problem.runs)
     if blocks is None and len(groups) < FEWEST_RUNS:
         reason = (
-            f"the default terms are used as they are: {len(groups)} independent "
-            f"{'motion' if len(groups) == 1 else 'motions'} in {len(problem.runs)} runs cannot choose among terms, "
-            f"{FEWEST_RUNS} can"
+            f"the default terms are used without selection: {len(groups)} independent "
+            f"{'motion' if len(groups) == 1 else 'motions'} in {len(problem.runs)} runs, {FEWEST_RUNS} are needed"
         )
         return Selection(tuple(problem.model.terms), (), groups, reason)
     fresh = [offer for offer in offered if _fits(offer.term, problem.model)]
@@ -179,7 +151,7 @@ def select_terms(
 class _Chooser:
     """Left-out errors of every joint for any subset of the columns, from Gram matrices of the folds.
 
-    G_gj = [W_j y_j]ᵀ[W_j y_j] of fold g; the fit without fold g solves Σ_j w_j² (Σ_h G_hj − G_gj). Squaring the
+    G_gj = [W_j y_j]ᵀ[W_j y_j] of fold g; the fit without fold g solves Σ_j w_j² (Σ_h G_hj − G_gj). The squared
     condition number is harmless here: columns are scaled, and only errors of a per cent matter.
     """
 
@@ -245,10 +217,10 @@ class _Chooser:
                 own = self.columns(term, joint)
                 if not len(own):
                     continue
-                # seen the other way round: what the term buys against leaving it out
+                # with the roles exchanged: the improvement by the term compared with leaving it out
                 trial = self._trial(joint, term.name, after[:, j], before[:, j])
                 if trial.gain < 0.0:
-                    # dropped everywhere it did harm here; so it must when dropped here alone
+                    # dropping it at all joints helped here; dropping it at this joint only must help too
                     alone = active.copy()
                     alone[own] = False
                     trial = self._trial(joint, term.name, self.errors(alone)[:, j], self.errors(active)[:, j])
@@ -273,10 +245,10 @@ class _Chooser:
     def _round(
         self, offered: Sequence[Offer], active: NDArray[np.bool_], taken: dict[str, set[str]], trials: list[TermTrial]
     ) -> list[tuple[Offer, str]]:
-        """One look at every offer on every joint at once, then at the promising ones alone; the best on each joint.
+        """All candidates on all joints at once, then the promising ones alone; the best on each joint.
 
-        All joints at once is quick and nearly right, since a joint's friction acts on its own rows; but what one joint
-        gains may be owed to another's column, so a term is taken only for what it buys by itself.
+        All joints at once is fast and nearly right, since a joint's friction acts on its own rows. But an improvement
+        at one joint may be due to another joint's column, so a term is taken only for its improvement alone.
         """
         before = self.errors(active)
         seen: dict[tuple[str, str], TermTrial] = {}
@@ -289,7 +261,7 @@ class _Chooser:
                     seen[offer.label, joint] = self._trial(joint, offer.label, before[:, j], after[:, j])
         winners: list[tuple[Offer, str]] = []
         for j, joint in enumerate(self.joints):
-            # whatever a placebo buys is luck, or the folds are not independent: an honest term must buy more
+            # an improvement by a placebo is chance, or the folds are not independent: a real term must improve more
             luck = [seen[o.label, joint].gain for o in offered if o.placebo and (o.label, joint) in seen]
             best: tuple[float, Offer] | None = None
             for offer in offered:
@@ -342,14 +314,14 @@ def _passes(trial: TermTrial) -> bool:
 
 
 def _fits(term: Term, model: Model) -> bool:
-    """True when a term can stand beside those of a model: what it needs is there, and none of its columns is."""
+    """True when a term fits into a model: its requirements are met, and none of its columns is there yet."""
     names = {other.name for other in model.terms}
     columns = {entry.column.name for entry in term.entries(model.robot)}
     return set(getattr(term, "needs", ())) <= names and not columns & set(model.layout.names)
 
 
 def _on(term: Term, owners: set[str], robot: Robot) -> Term:
-    """The term on those of its joints that are left."""
+    """The term on the given ones of its joints."""
     every = dict.fromkeys(entry.column.owner for entry in term.entries(robot))
     return term if owners == set(every) else on_joints(term, [name for name in every if name in owners])
 

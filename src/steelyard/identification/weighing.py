@@ -1,4 +1,4 @@
-"""weigh_payload: an unknown body on a robot that is already identified, from runs that carry it."""
+"""weigh_payload: an unknown payload on a robot that is already identified, from runs that carry it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import Score, score
 
-# What may be fitted anew on the loaded runs, by the names of its terms: friction is not the same every day.
+# What may be fitted again on the loaded runs, by the names of its terms: friction changes from day to day.
 FREE = {
     "offset": ("offset",),
     "friction": (
         "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "power-law", "stribeck", "load", "dahl",
     ),
 }  # fmt: skip
-# A joint that is explained so much worse than where the robot was fitted, by factor and difference, was not on the same
-# robot or day, or the payload is not on that link.
+# A joint whose error is worse than in the robot's fit by this factor and difference was measured on another robot or
+# day, or the payload is not on that link.
 _WORSE, _WORSE_BY = 2.0, 0.01
-# A mass that is not so many σ from zero is none.
+# A mass within this many σ of zero counts as zero.
 _SEEN_SIGMA = 2.0
 
 _UPPER = np.triu_indices(3)
@@ -42,7 +42,7 @@ _UPPER = np.triu_indices(3)
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number about the payload: σ of the loaded runs (leave-one-block-out), and σ that the robot's own adds."""
+    """A value of the payload: its σ from the loaded runs (leave-one-block-out), and the σ added by the robot's own."""
 
     name: str
     value: float
@@ -52,12 +52,12 @@ class Quantity:
 
     @property
     def std(self) -> float:
-        """Both together: the runs that identified the robot and those that carry the payload are different ones."""
+        """Both combined: the runs that identified the robot and those that carry the payload are independent."""
         return float(np.hypot(self.std_log, self.std_robot))
 
 
 class Refitted(NamedTuple):
-    """A column of the robot that was let free: its value as identified, and value and σ on the loaded runs."""
+    """A column of the robot that was estimated again: its value as identified, and value and σ on the loaded runs."""
 
     identified: float
     refitted: float
@@ -67,12 +67,13 @@ class Refitted(NamedTuple):
 
 @dataclass(frozen=True)
 class PayloadResult:
-    """A payload as weighed: ten parameters about its own frame, NaN where the motion does not show them.
+    """A weighed payload: ten parameters about its own frame, NaN where the motion does not excite them.
 
     value (10,); covariance_log (10, 10) by leaving out `clusters` blocks of the loaded runs in turn; covariance_robot
-    (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of what was known.
+    (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of known parameters.
     relative_error with the payload, `unloaded` without it, `fitted` that of the robot where it was identified.
-    `unmoved` are the joints that a payload on this link gives no torque; `refitted` are the columns that were let free.
+    `unaffected` are the joints on which a payload on this link exerts no torque; `refitted` are the columns that were
+    estimated again.
     """
 
     payload: Payload
@@ -85,13 +86,13 @@ class PayloadResult:
     unloaded: Score
     fitted: Score
     runs: tuple[str, ...]
-    unmoved: tuple[str, ...] = ()
+    unaffected: tuple[str, ...] = ()
     refitted: dict[str, Refitted] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     @cached_property
     def parameters(self) -> tuple[Quantity, ...]:
-        """The ten: XX … M about the payload's frame."""
+        """The ten parameters XX … M about the payload's frame."""
         units = [column.unit for column in self.payload.columns]
         return self._quantities(INERTIAL, self.value, np.eye(10), units)
 
@@ -115,14 +116,14 @@ class PayloadResult:
 
     @cached_property
     def physical(self) -> LinkVerdict | None:
-        """Whether a body with these ten parameters can exist; None where some have no value."""
+        """Whether the ten parameters are those of a physical body; None where some have no value."""
         if not np.all(np.isfinite(self.value)):
             return None
         return check_body(self.payload.name, self.value)
 
     @cached_property
-    def impossible(self) -> Quantity | None:
-        """The number that no body can have: its mass, else its smallest second moment, below zero; None without one.
+    def unphysical(self) -> Quantity | None:
+        """The value that is not physical: the mass, else the smallest second moment, below zero; None without one.
 
         The smallest second moment about the centre of mass is the smallest eigenvalue λ of ½ tr(J) 1 − J, with σ(λ) to
         first order.
@@ -134,24 +135,24 @@ class PayloadResult:
             return self.body[0]
         values, vectors = np.linalg.eigh(second_moments(com_inertia(self.value)))
         u = vectors[:, 0]
-        # an entry beside the diagonal of J stands twice in uᵀ J u
+        # an off-diagonal entry of J occurs twice in uᵀ J u
         slope = (0.5 * np.eye(3) - np.outer(u, u) * (2.0 - np.eye(3)))[_UPPER] @ self._slope[4:]
         [smallest] = self._quantities(["smallest second moment"], values[:1], slope[None], ["kg.m2"])
         return smallest
 
     @property
-    def impossible_by(self) -> float:
-        """How many σ the ten parameters are from a body that can exist; 0 for one that can, NaN without a verdict."""
+    def unphysical_by(self) -> float:
+        """Distance of the ten parameters from a physical body in σ; 0 for a physical one, NaN without a verdict."""
         if self.physical is None:
             return np.nan
-        if self.impossible is None:
+        if self.unphysical is None:
             return 0.0
-        # what is wrong may have been stated as exact
-        return -self.impossible.value / self.impossible.std if self.impossible.std else np.inf
+        # the wrong value may have been stated as exact
+        return -self.unphysical.value / self.unphysical.std if self.unphysical.std else np.inf
 
     @property
     def unseen(self) -> bool:
-        """Whether the mass found is none: within two σ of zero."""
+        """Whether the mass is within two σ of zero."""
         mass = self.body[0]
         return "M" not in self.payload.known and abs(mass.value) < _SEEN_SIGMA * mass.std
 
@@ -167,19 +168,19 @@ class PayloadResult:
 
     @property
     def verdict(self) -> str:
-        """One honest sentence."""
+        """The result as one sentence."""
         mass, placed = self.body[0], f"'{self.payload.name}' on {self.payload.link}"
         number = f"{mass.value:.4g} ± {mass.std:.2g} kg"
         falls = f"the error falls from {self.unloaded.total:.1%} to {self.relative_error.total:.1%} of the effort"
         if self.unexplained:
-            left = f"leaves more than twice the fit's error on {', '.join(self.unexplained)}"
+            left = f"leaves more than twice the error of the robot fit on {', '.join(self.unexplained)}"
             if "M" in self.payload.known or not np.isfinite(mass.value):
                 return f"{placed} {left}: {falls}."
-            weighs = "would weigh" if set(self.unexplained) & set(self.unmoved) else "weighs"
+            weighs = "would weigh" if set(self.unexplained) & set(self.unaffected) else "weighs"
             return f"{placed} {weighs} {number}, but {left}: {falls}."
         if self.unseen:
-            return f"{placed}: no payload seen ({number}); without one the error is {self.unloaded.total:.1%}."
-        weighs = f"weighs {number}" if np.isfinite(mass.value) else "shows no mass"
+            return f"{placed}: no payload detected ({number}); without one the error is {self.unloaded.total:.1%}."
+        weighs = f"weighs {number}" if np.isfinite(mass.value) else "has no determined mass"
         if "M" in self.payload.known:
             weighs = f"weighs {mass.value:.4g} kg as stated"
         return f"{placed} {weighs}: {falls}."
@@ -193,28 +194,31 @@ def weigh_payload(
     free: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> PayloadResult:
-    """Weigh what the problem's runs carry, with the robot as identified (P2 eq. 10 with χ known).
+    """Weigh the payload of the problem's runs, with the robot as identified (P2 eq. 10 with χ known).
 
         P_j χ_l = k_j e_j − W_j χ̂      for every motor or joint j,   χ̂_l = argmin Σ_(run, j) ‖…‖² / σ²_(run, j)
 
     P are the columns of the link that carries it, in the payload's frame; e the stated effort and k its identified
     factor, 1 where gains were stated. `problem` has the result's robot, terms and filters; its rest mask should be the
-    fit's, in rad/s. `free` names what is fitted anew together with the payload: "offset", "friction".
+    fit's, in rad/s. `free` names the terms that are fitted again together with the payload: "offset", "friction".
 
-    Load friction stays that of the robot alone: the coefficient of a joint that carried next to nothing in the fit
-    cannot be multiplied by what it carries now.
+    Load friction stays that of the robot alone: the coefficient of a joint that carried almost no load in the fit
+    cannot be applied to its present load.
     """
     model = Model(problem.model.robot, problem.model.terms, result.carried)
     _check(result, model, free)
     payload = Model(model.robot, payloads=[payload]).payloads[0]
     if set(payload.known) == set(INERTIAL):
-        raise EstimationError(f"All ten parameters of payload '{payload.name}' are known: there is nothing to weigh.")
+        raise EstimationError(
+            f"All ten parameters of payload '{payload.name}' are known, so nothing is left to identify. Remove the "
+            "ones to weigh from what is known."
+        )
     loaded = replace(problem, model=model, motor_rows=result.gains is not None, factor=())
     balance = balance_of(result, observe(loaded, progress=progress), payload, _free_columns(model, free))
     weights = run_weights(balance)
     fit = fitted(balance, balance.stacked(weights, balance.information.times))
     found = _result(result, balance, fit, left_out(balance, weights, fit), loaded.mask)
-    return replace(found, findings=_run_findings(result, problem) + _doubts(result, found))
+    return replace(found, findings=_run_findings(result, problem) + _plausibility_findings(result, found))
 
 
 def _check(result: Identification, model: Model, free: Sequence[str]) -> None:
@@ -230,7 +234,7 @@ def _check(result: Identification, model: Model, free: Sequence[str]) -> None:
     if result.gains is not None and not np.all(np.isfinite(result.gains.factor)):
         lost = [j for j, k in zip(result.gains.joints, result.gains.factor, strict=True) if not np.isfinite(k)]
         raise EstimationError(
-            f"The result has no drive gain for {', '.join(lost)}: identify them with a payload that shows them first."
+            f"The result has no drive gain for {', '.join(lost)}: identify the gains first, with a known payload."
         )
 
 
@@ -238,7 +242,7 @@ def _free_columns(model: Model, free: Sequence[str]) -> tuple[str, ...]:
     chosen = [term for term in model.terms if any(term.name in FREE[asked] for asked in free)]
     if free and not chosen:
         raise ModelError(
-            f"The robot was identified without terms of {' and '.join(free)}: there is nothing to let free."
+            f"The robot was identified without terms of {' and '.join(free)}: there is nothing to refit. Remove --free."
         )
     return tuple(dict.fromkeys(entry.column.name for term in chosen for entry in term.entries(model.robot)))
 
@@ -247,7 +251,7 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
     unknown, given = np.flatnonzero(balance.unknown), np.flatnonzero(~balance.unknown)
     log = np.zeros((len(fit.z),) * 2)
     log[np.ix_(unknown, unknown)] = spread[0]
-    # dz/dz_given: what is given itself, and −U⁺ R_given for what was found from it
+    # dz/dz_given: the identity for the given entries, and −U⁺ R_given for the unknowns found from them
     slope = np.zeros((len(fit.z), len(given)))
     slope[given] = np.eye(len(given))
     slope[unknown] = -fit.inverse @ fit.rows[:, given]
@@ -275,7 +279,7 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
         unloaded=score(torques, theta, mask),
         fitted=result.relative_error,
         runs=tuple(balance.information.block_rows),
-        unmoved=balance.unmoved,
+        unaffected=balance.unaffected,
         refitted={
             name: Refitted(before[name], float(z[k]), float(np.sqrt(log[k, k] + robot[k, k])), units[name])
             for k, name in zip(let, balance.free, strict=True)
@@ -287,22 +291,22 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
 
 
 def _run_findings(result: Identification, problem: Problem) -> tuple[Finding, ...]:
-    """What the runs say themselves, and runs that went into the fit."""
+    """Findings on the runs themselves, and on runs that were also used in the fit."""
     out = list(problem.findings)
     fitted = {record.sha256: record for record in result.runs if record.role == "identify" and record.sha256}
     for run in problem.runs:
         if run.sha256 in fitted:
             message = (
-                f"'{run.name}' went into the fit with load \"{fitted[run.sha256].load}\": the robot's values know it "
-                "already"
+                f"'{run.name}' was used to identify the robot, with load \"{fitted[run.sha256].load}\": the robot "
+                "parameters already include it"
             )
-            advice = "identify the robot without this run, or the payload in the project"
-            out.append(Finding("payload-log-fitted", "warning", message, run.name, advice))
+            advice = "identify the robot without this run, or declare the payload in the project"
+            out.append(Finding("payload-log-in-fit", "warning", message, run.name, advice))
     return tuple(out)
 
 
-def _doubts(result: Identification, found: PayloadResult) -> tuple[Finding, ...]:
-    """What the numbers themselves give away."""
+def _plausibility_findings(result: Identification, found: PayloadResult) -> tuple[Finding, ...]:
+    """Findings on implausible values."""
     name, out = found.payload.name, []
     lost = [
         column.name
@@ -310,31 +314,35 @@ def _doubts(result: Identification, found: PayloadResult) -> tuple[Finding, ...]
         if not np.isfinite(x) and column.kind != "payload"
     ]
     if lost:
-        message = f"the fit found no value for {', '.join(lost)}: what they do in these runs is put on the payload"
-        advice = "identify the robot on a motion that shows them"
-        out.append(Finding("payload-robot-unknown", "warning", message, name, advice))
+        message = f"the robot fit has no value for {', '.join(lost)}: their effect is attributed to the payload"
+        advice = "identify the robot with a motion that excites them"
+        out.append(Finding("payload-robot-uncertain", "warning", message, name, advice))
     shown = np.isfinite(found.value)
     if not np.all(np.isfinite(np.diagonal(found.covariance_robot)[shown])):
-        message = "the fit has no error bar for some parameters or gains, so that of the payload is not known either"
-        advice = "identify the robot from more motion, above all with its payload"
-        out.append(Finding("payload-robot-unknown", "warning", message, name, advice))
+        message = "the fit of the robot has no σ for some parameters or gains, so the payload has none either"
+        advice = "identify the robot from more motion, especially with its payload"
+        out.append(Finding("payload-robot-uncertain", "warning", message, name, advice))
     dark = [symbol for symbol, x in zip(INERTIAL, found.value, strict=True) if not np.isfinite(x)]
     if dark:
-        message = f"these runs do not show {', '.join(dark)} of the payload, alone or apart from one another"
+        message = f"these runs do not determine {', '.join(dark)} of the payload, alone or separately from each other"
         advice = "move the joints that turn it against gravity and about all axes, or state what is known"
-        out.append(Finding("payload-not-shown", "warning", message, name, advice))
+        out.append(Finding("payload-not-excited", "warning", message, name, advice))
     if not found.clusters:
-        message = "too few blocks of time: the error bars of the loaded runs are the classical ones, too narrow"
+        message = (
+            "too few blocks of time: the error bars of the loaded runs are the classical ones, which are too narrow"
+        )
         out.append(Finding("few-blocks", "warning", message, name, "record longer"))
     if found.unseen:
         mass = found.body[0]
         message = f"the mass is within two σ of zero: {mass.value:.3g} ± {mass.std:.2g} kg"
-        out.append(Finding("payload-none", "info", message, name, "check that this is the loaded log"))
+        out.append(
+            Finding("payload-not-detected", "info", message, name, "check that this is the log with the payload")
+        )
     if found.unexplained:
         out.append(_badly(found))
-    # what is not there need not be a body
-    if found.impossible is not None and not found.unseen:
-        out.append(_not_physical(found, found.impossible))
+    # a mass of zero need not be physical
+    if found.unphysical is not None and not found.unseen:
+        out.append(_not_physical(found, found.unphysical))
     return tuple(out)
 
 
@@ -342,34 +350,34 @@ def _badly(found: PayloadResult) -> Finding:
     """Joints that the payload does not explain, and whether it could."""
     errors, fitted = found.relative_error.joints, found.fitted.joints
     told = (f"{errors[joint]:.1%} on {joint} ({fitted[joint]:.1%} in the fit)" for joint in found.unexplained)
-    message = f"with the payload the error is {', '.join(told)}"
-    beyond = [joint for joint in found.unexplained if joint in found.unmoved]
-    advice = "record both on one day, let friction free, or check the link"
+    message = f"the error with the payload is {', '.join(told)}"
+    beyond = [joint for joint in found.unexplained if joint in found.unaffected]
+    advice = "record both logs on one day, use --free friction, or check the link"
     if beyond:
         advice = (
-            f"check the link: {', '.join(beyond)} cannot feel a payload on {found.payload.link}, but something in "
-            "these runs is felt there"
+            f"check the link: {', '.join(beyond)} cannot be loaded by a payload on {found.payload.link}, but their "
+            "efforts change in these runs"
         )
-    return Finding("payload-explained-badly", "warning", message, found.payload.name, advice)
+    return Finding("payload-poor-fit", "warning", message, found.payload.name, advice)
 
 
-def _not_physical(found: PayloadResult, impossible: Quantity) -> Finding:
-    """Ten parameters of no body: which number says so, and what is left to use."""
-    noise = found.impossible_by <= NOISE_SIGMA
+def _not_physical(found: PayloadResult, unphysical: Quantity) -> Finding:
+    """Finding on ten parameters of no physical body: the value that shows it, and what remains usable."""
+    noise = found.unphysical_by <= NOISE_SIGMA
     message = (
-        f"no body has the ten parameters as they stand: {impossible.name} {impossible.value:.2g} ± "
-        f"{impossible.std:.2g} {impossible.unit}, {found.impossible_by:.2g} σ below zero"
+        f"the ten parameters are not those of a physical body: {unphysical.name} {unphysical.value:.2g} ± "
+        f"{unphysical.std:.2g} {unphysical.unit}, {found.unphysical_by:.2g} σ below zero"
     )
     if found.unexplained:
-        advice = "mend what payload-explained-badly names first"
+        advice = "fix what the finding payload-poor-fit reports first"
     elif noise:
         message += ", which noise explains"
         off = ", ".join(f"{1e3 * one.std:.2g}" for one in found.body[1:4])
         advice = (
-            f"leave the six inertias; mass (± {found.body[0].std:.2g} kg) and centre of mass (± {off} mm) are worth "
-            "what their own error bars say"
+            f"do not use the six inertias; mass (± {found.body[0].std:.2g} kg) and centre of mass (± {off} mm) are as "
+            "good as their error bars"
         )
     else:
         message += ", more than noise explains"
-        advice = "look for friction of the day (let it free), a wrong link, or a load that was not fixed"
+        advice = "check for changed friction (--free friction), a wrong link, or a payload that was not rigidly fixed"
     return Finding("payload-not-physical", "info" if noise else "warning", message, found.payload.name, advice)

@@ -1,8 +1,8 @@
-"""What the robot is and what torque it takes.
+"""The robot and its dynamics.
 
-The parts that a `Robot` is made of, and `Payload`. Its dynamics are at the top of the package: `steelyard.Model` and
-`steelyard.base_parameters`; what is identified besides rigid bodies is in `steelyard.model.terms`. They need compiled
-kernels, so this room does not load them: a robot file is read without.
+This package exports the parts of a `Robot`, and `Payload`. The dynamics are at the top of the package:
+`steelyard.Model` and `steelyard.base_parameters`; the terms identified in addition to rigid bodies are in
+`steelyard.model.terms`. Both need compiled kernels and are not loaded here: a robot file can be read without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base parameters: the combinations of standard parameters that motion can reveal at all (P0 §III, Gautier 1991)."""
+"""Base parameters: linear combinations of standard parameters that motion can determine (P0 §III, Gautier 1991)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, Layout
 
 STRUCTURAL_TOLERANCE = 1e-8
-# Where a model, which is frozen, keeps its base parameters, as `cached_property` keeps what it computes.
+# Attribute of a (frozen) model that caches its base parameters, as `cached_property` would.
 _KEPT = "_base_parameters"
 
 
 @dataclass(frozen=True)
 class Independence:
-    """Result of a pass over columns from left to right: which stay, and how clear the decision was."""
+    """Result of a pass over columns from left to right: which are kept, and how clear the decision was."""
 
     kept: tuple[int, ...]
     dropped: tuple[int, ...]
@@ -31,14 +31,14 @@ class Independence:
 def independent_columns(matrix: Array, tolerance: float) -> Independence:
     """Gautier's rule: a column is dropped when it lies in the span of the columns kept before it.
 
-    Columns are scaled to unit norm, so `tolerance` is the sine of the angle to that span. Orthogonalised twice, which
-    keeps the gap between kept and dropped at rounding level.
+    Columns are scaled to unit norm, so `tolerance` is the sine of the angle to that span. Columns are orthogonalised
+    twice, which keeps the sines of dropped columns at rounding level.
     """
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0.0, norms, 1.0)
     count = matrix.shape[1]
     if count and matrix.shape[0] >= count:
-        # where nothing depends on anything, one factorisation says so: |R_kk| is the sine of column k
+        # fast path if all are independent, from one factorisation: |R_kk| is the sine of column k
         plain = np.abs(np.diagonal(np.linalg.qr(scaled, mode="r")))
         if plain.min() > tolerance:
             return Independence(tuple(range(count)), (), float(plain.min()), 0.0)
@@ -69,7 +69,7 @@ def independent_columns(matrix: Array, tolerance: float) -> Independence:
 class BaseParameters:
     """χ_b = B χ: `map` B (b, C) with an identity on the kept columns, so that W = W[:, kept] B.
 
-    A base parameter carries the name of its kept column; `expression` says what it stands for.
+    A base parameter has the name of its kept column; `expression` gives its linear combination.
     """
 
     layout: Layout
@@ -87,9 +87,9 @@ class BaseParameters:
         return tuple(self.layout.names[k] for k in self.kept)
 
     def theta(self, value: Array) -> Array:
-        """A standard vector (C,) with these base values (b,): on the kept columns, what is known, and zero elsewhere.
+        """A standard vector (C,) with these base values (b,) on the kept columns, known values, and zero elsewhere.
 
-        It predicts torque exactly as the base parameters do; it is not meant to be physical.
+        It predicts exactly the torque of the base parameters; it is not a physical set.
         """
         out = self.layout.known.copy()
         out[list(self.kept)] = np.nan_to_num(value)
@@ -124,10 +124,10 @@ def _expression(group: dict[str, float]) -> str:
 
 
 def elimination_order(model: Model) -> list[int]:
-    """Columns in the order in which they are judged: an earlier one is kept rather than a later one.
+    """Columns in order of preference: an earlier one is kept rather than a later one.
 
-    Of legs that are alike, the same parameter of all legs stands together, after what belongs to no leg, so that what
-    is kept of one leg is kept of all (P3 eq. 23): [W_platform  W_χ1,legs  W_χ2,legs …]. Payloads come last.
+    For equal legs, the same parameter of all legs is grouped together, after the columns that belong to no leg, so that
+    a parameter is kept for all legs or for none (P3 eq. 23): [W_platform  W_χ1,legs  W_χ2,legs …]. Payloads come last.
     """
     columns, place = model.layout.columns, model.robot.leg_places
     symbols = list(dict.fromkeys((*INERTIAL, *(column.symbol for column in columns))))
@@ -145,12 +145,12 @@ def elimination_order(model: Model) -> list[int]:
 
 
 def base_parameters(model: Model, without: Sequence[str] = ()) -> BaseParameters:
-    """Structural base parameters from random states within the limits: a property of the model, kept with it.
+    """Structural base parameters from random states within the limits: a property of the model, cached in it.
 
-    Zero columns go first, by absolute norm: scaling them up would make noise look independent. `without` leaves out
-    columns by symbol (`off`) or by full name (`joint3.Fc`); what is known beforehand is left out too. With payloads the
-    states are those of robots with and without them, whose links are the same (P2 eq. 10). Columns are taken in the
-    layout's order, those of legs that are alike parameter by parameter (`elimination_order`).
+    Zero columns are dropped first, by absolute norm: scaling them up would make noise look independent. `without`
+    leaves out columns by symbol (`off`) or by full name (`joint3.Fc`); columns known beforehand are left out too. With
+    payloads the states are those of robots with and without them, whose links are the same (P2 eq. 10). Columns are
+    taken in the layout's order, those of equal legs parameter by parameter (`elimination_order`).
     """
     kept = vars(model).setdefault(_KEPT, {})
     if (left_out := tuple(without)) not in kept:
@@ -165,26 +165,28 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
     count = max(64, 6 * len(layout) // model.robot.dof)
     stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
     if not np.all(np.isfinite(stacked)):
-        raise ModelError(f"The geometry or gravity of '{model.robot.name}' overflows: check its lengths and units.")
+        raise ModelError(f"The geometry or gravity of '{model.robot.name}' is too large: check its lengths and units.")
     silent = np.logical_not(model.nonzero.any(axis=0))
     zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
     live = [k for k in elimination_order(model) if not silent[k] and k not in left_out]
     result = independent_columns(stacked[:, live], STRUCTURAL_TOLERANCE)
     kept = [live[k] for k in result.kept]
     if not kept:
-        raise ModelError(f"No base parameter of '{model.robot.name}' is left: nothing that moves has an effect.")
+        raise ModelError(
+            f"'{model.robot.name}' has no base parameters: no moving body or term has an effect on an effort."
+        )
     dropped = [live[k] for k in result.dropped]
     mapping = np.zeros((len(kept), len(layout)))
     mapping[np.arange(len(kept)), kept] = 1.0
     if dropped:
         size, scale = np.linalg.norm(stacked[:, dropped], axis=0), np.linalg.norm(stacked[:, kept], axis=0)
         share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped] / size, rcond=None)[0]
-        # rounding, and whatever it put on columns that come after the dropped one
+        # rounding, and its effect on columns after the dropped one
         share[(np.abs(share) < 1e-10) | np.greater.outer(result.kept, result.dropped)] = 0.0
         mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
     listed = np.argsort(kept)
     mapping = mapping[listed]
-    mapping.flags.writeable = False  # shared by all who ask
+    mapping.flags.writeable = False  # shared by all callers
     return BaseParameters(
         layout,
         tuple(zero),

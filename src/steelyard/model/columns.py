@@ -1,4 +1,4 @@
-"""Columns: the standard parameters of a tree of links and its terms, each named once, and the arrays behind them."""
+"""Columns: the standard parameters of a tree of links and its terms, each named once, and their arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from steelyard.model.terms import LOAD, Entry, Motion, Term, uses
 
 
 class Mechanism(NamedTuple):
-    """The robot as the kernels see it: parent (n,), placement (n, 4, 3, 4), screw (n, 6), gravity (3,)."""
+    """The robot as arrays for the kernels: parent (n,), placement (n, 4, 3, 4), screw (n, 6), gravity (3,)."""
 
     parent: NDArray[np.int64]
     placement: Array
@@ -27,9 +27,9 @@ class Mechanism(NamedTuple):
 
 
 class Filling(NamedTuple):
-    """A term, the places it fills in the tree, and which of its own rows they are (None: all).
+    """A term, the entries it fills in the tree, and which of its own rows they are (None: all).
 
-    Columns that a term would give to the bare joints of a free body are left out: there is no friction there.
+    Columns of a term on the bare joints of a free body are left out: there is no friction there.
     """
 
     term: Term
@@ -44,9 +44,10 @@ class Filling(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Columns:
-    """What `TreeDynamics` computes from: a robot without loops, its terms, `carried` and payloads (see `Model`).
+    """Input of `TreeDynamics`: a robot without loops, its terms, `carried` and payloads (see `Model`).
 
-    Making one refuses terms, payloads and `carried` that do not fit the robot; payloads are put on a link.
+    The constructor raises an error for terms, payloads and `carried` that do not fit the robot; payloads are assigned
+    to a link.
     """
 
     robot: Robot
@@ -60,17 +61,24 @@ class Columns:
         for term in self.terms:
             for needed in getattr(term, "needs", ()):
                 if needed not in names:
-                    raise ModelError(f"Term '{term.name}' needs the term '{needed}' beside it: add it to the list.")
+                    raise ModelError(f"Term '{term.name}' needs the term '{needed}' in addition: add it to terms.")
         places = [
             (term.name, *place)
             for term in self.terms
             for place in {(e.row, e.column.name) for e in term.entries(self.robot)}
         ]
         if len(set(places)) != len(places):
-            raise ModelError(f"A term is listed twice: {', '.join(names)}.")
+            term, _, column = min(place for place in places if places.count(place) > 1)
+            raise ModelError(
+                f"Two terms fill the column '{column}' ({term}, {term}): make the symbol depend on the options, or "
+                "list the term once."
+            )
         bodies = len(self.robot.bodies)
         if self.carried is not None and self.carried.shape != (bodies, 10):
-            raise ModelError(f"carried must be ({bodies}, 10), one row a link, not {self.carried.shape}.")
+            raise ModelError(
+                f"carried (inertias used for load friction) must have the shape ({bodies}, 10), one row per link, not "
+                f"{self.carried.shape}."
+            )
 
     def _on_a_link(self, payload: Payload) -> Payload:
         names = [self.robot.links[i].name for i in self.robot.bodies]
@@ -80,7 +88,7 @@ class Columns:
 
     @cached_property
     def fillings(self) -> tuple[Filling, ...]:
-        """The terms with the places of the tree that they fill."""
+        """The terms with the entries of the tree that they fill."""
         bare = {joint.name for joint in self.robot.joints if joint.bare}
         out = []
         for term in self.terms:
@@ -121,7 +129,7 @@ class Columns:
         }
 
     def bearing(self, theta: Array, load: str) -> Array:
-        """theta (C,) with the payload of a load case made part of the link that carries it.
+        """theta (C,) with the payload of a load case added to the link that carries it.
 
         The robot's own columns then give the torque of a loaded run.
         """
@@ -159,12 +167,12 @@ class Columns:
 
     @cached_property
     def uses(self) -> frozenset[str]:
-        """What the terms take from the motion besides q, v and a: "time", "load", "past"."""
+        """Inputs of the terms in addition to q, v and a: "time", "load", "past"."""
         return frozenset(need for term in self.terms for need in uses(term))
 
     @property
     def knows_load(self) -> bool:
-        """False while a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
+        """False if a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
         return LOAD not in self.uses or self.carried is not None or self._nominal_links is not None
 
     @cached_property
@@ -176,7 +184,7 @@ class Columns:
 
     @cached_property
     def _load_links(self) -> Array:
-        """Inertias behind τ_rigid; without any, unit bodies, which serve to find the structure and nothing else."""
+        """Inertias for τ_rigid; without any, unit bodies, which are used only to find the structure."""
         if self.carried is not None:
             return self.carried
         if self._nominal_links is not None:
@@ -184,7 +192,7 @@ class Columns:
         return np.tile([1.0, 0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 0.3, 0.3, 1.0], (len(self.robot.bodies), 1))
 
     def load_links(self, load: str = UNLOADED) -> Array:
-        """Inertial parameters (joints, 10) of what the gears carry, with what is known of the payload."""
+        """Inertial parameters (joints, 10) for the load of the gears, with the known parameters of the payload."""
         theta = self.layout.known.copy()
         theta[self.inertial_index] = self._load_links
         return self.link_inertias(self.bearing(theta, load))

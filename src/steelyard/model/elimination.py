@@ -1,4 +1,4 @@
-"""The order in which the unknowns of a sparse least-squares problem are eliminated, from its pattern alone."""
+"""Elimination order of the unknowns of a sparse least-squares problem, from its pattern."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from steelyard._kernels.loops.elimination import Plan
 
 
 class Elimination(NamedTuple):
-    """A `Plan`; `order` (n,): the unknown that step k eliminates; `slot`: where the entry (row, column) lies, columns
-    from n on being right-hand sides."""
+    """A `Plan`; `order` (n,): the unknown that step k eliminates; `slot`: index of the entry (row, column), where
+    columns from n on are right-hand sides."""
 
     plan: Plan
     order: NDArray[np.int64]
@@ -22,8 +22,8 @@ class Elimination(NamedTuple):
 def elimination(pattern: NDArray[np.bool_], right: NDArray[np.bool_]) -> Elimination:
     """Plan for unknowns with pattern (m, n) and right-hand sides with pattern (m, r).
 
-    The next unknown is the one whose rows, once joined, hold the fewest entries (minimum degree): those of a leg come
-    before those that legs share, such as the platform's, and little fills in.
+    The next unknown is the one whose joined rows have the fewest entries (minimum degree): those of a leg come before
+    those that legs share, such as the platform's, which causes little fill-in.
     """
     m, n = pattern.shape
     touched = [set(np.flatnonzero(pattern[r]).tolist()) for r in range(m)]
@@ -55,7 +55,7 @@ def elimination(pattern: NDArray[np.bool_], right: NDArray[np.bool_]) -> Elimina
         open_rows.discard(rows[0])
         remaining.discard(c)
         order.append(c)
-    # rows that touch no unknown keep a place for what is written to them
+    # rows without unknowns keep a slot for the values written to them
     for place in sorted(fresh):
         slot.setdefault(place, len(slot))
     return Elimination(_flat(steps, slot, fresh, order, m, right.shape[1]), np.array(order, np.int64), slot)

@@ -1,4 +1,4 @@
-"""Closure: from the axes of a looped robot to all its joints, and whether its loops leave them no other choice."""
+"""Closure: from the axes of a looped robot to all its joints, and the check that its loops determine them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from steelyard.model.elimination import elimination
 from steelyard.model.loop_equations import LoopEquations, loop_equations
 from steelyard.model.robot import Robot
 
-# Singular values below this part of the largest are none: lengths and angles in robot lengths and radians are of size
-# one, and rounding leaves 1e-14.
+# Singular values below this fraction of the largest are zero: lengths and angles in robot lengths and radians are of
+# order one, and rounding leaves 1e-14.
 RANK = 1e-7
-# What loops may leave open at home, in robot lengths or radians: geometry given to six digits.
+# Largest closure error at home, in robot lengths or radians: geometry is given to six digits.
 OPEN = 1e-6
 
 
 class Closed(NamedTuple):
     """Motion of all joints: q, v, a (n_t, N); map (n_t, n_a, N), v = map · v_a; margin (N,), 0 at a singularity; fault
-    (N,): 0 a good sample, 1 a singular one, 2 one out of reach. Faulty samples are NaN but for q of the axes."""
+    (N,): 0 for a good sample, 1 singular, 2 out of reach. Faulty samples are NaN except for q of the axes."""
 
     q: Array
     v: Array
@@ -42,14 +42,15 @@ class Closure:
 
         v_t = G v_a,   a_t = G a_a + g,   G = −J_p⁺ J_a and g = −J_p⁺ J̇ v_t in the passive rows, J = ∂c/∂q.
 
-    Making one fails if the loops do not close near the robot's home, or do not fix every passive joint there.
+    The constructor raises an error if the loops do not close near the robot's home, or do not determine every passive
+    joint there.
     """
 
     robot: Robot
 
     def __post_init__(self) -> None:
         if not self.robot.loops:
-            raise RobotError(f"Robot '{self.robot.name}' has no loops, so there is nothing to close.")
+            raise RobotError(f"Robot '{self.robot.name}' has no loops to close.")
         self._check_freedoms()
 
     @cached_property
@@ -72,14 +73,15 @@ class Closure:
             told = ", ".join(f"'{name}' by {gap:.3g}" for name, gap in worst.items())
             where = "zero" if self.robot.home is None else "'home'"
             raise RobotError(
-                f"Loops of '{self.robot.name}' do not close with the axes at {where}: {told} [m or rad] is left open. "
-                "State a 'home', a position of every joint near which the robot is assembled, or mend the frames of "
-                "the loops."
+                f"The loops of '{self.robot.name}' do not close with the axes at {where}: the error is {told} [m or "
+                "rad]. Give 'home', a position of every joint at which the loops nearly close, or correct the frames "
+                "of the loops."
             )
         return q
 
     def _check_freedoms(self) -> None:
-        """Rank of J at home and near it: are there as many axes as freedoms, and do they fix the passive joints?"""
+        """Checks by the rank of J at home and near it: that there are as many axes as freedoms, and that they determine
+        the passive joints."""
         system, home = self._equations, self.home
         postures = [home, *system.neighbours(home)]
         passive = [_rank(system.jacobian(q)[:, system.passive]) for q in postures]
@@ -91,35 +93,35 @@ class Closure:
             loose = np.max(np.abs(rows[max(passive) :]), axis=0)
             names = [self.robot.joint_names[j] for j, x in zip(system.passive, loose, strict=True) if x > 1e-6]
             raise RobotError(
-                f"Robot '{name}' has {freedoms} degrees of freedom and {axes} actuated joints, which leave "
-                f"{', '.join(names)} free to move by themselves. Name other joints in 'actuated', keep more components "
-                "together in the loops, or leave out a joint that spins on its own."
+                f"Robot '{name}' has {freedoms} degrees of freedom and {axes} actuated joints, so {', '.join(names)} "
+                "can move without a motor. List other joints in 'actuated', constrain more components in the loops, "
+                "or remove a joint that spins freely."
             )
         if passive[0] < len(system.passive):
             raise RobotError(
-                f"Robot '{name}' is at a singularity at home: there the loops do not fix its passive joints, though "
-                "they do nearby. State a 'home' away from it, where links of a loop are not in line."
+                f"Robot '{name}' is singular at home: the loops do not determine its passive joints there, although "
+                "they do nearby. Give a 'home' away from it, where links of a loop are not aligned."
             )
 
     def _freedoms(self, *postures: Array) -> int:
-        """Degrees of freedom, judged at closed postures; more axes than those are refused."""
+        """Degrees of freedom, found at closed postures; raises an error for more axes than these."""
         axes, name = self.robot.dof, self.robot.name
         freedoms = len(self.robot.joints) - max(_rank(self._equations.jacobian(q)) for q in postures)
         if freedoms == 0:
             raise RobotError(
-                f"The loops of '{name}' leave it no freedom to move: remove a loop, or a component of one."
+                f"The loops of '{name}' leave it no degree of freedom: remove a loop, or a component of one."
             )
         if axes > freedoms:
             raise RobotError(
-                f"Robot '{name}' has {axes} actuated joints and {freedoms} degrees of freedom: its motors can work "
-                f"against each other, and their efforts are no function of the motion. Name {freedoms} joints in "
-                "'actuated', or remove a loop that is not there."
+                f"Robot '{name}' has {axes} actuated joints and {freedoms} degrees of freedom: its motors can act "
+                f"against each other, so the motion does not determine their efforts. List {freedoms} joints in "
+                "'actuated', or remove a loop that does not exist on the robot."
             )
         return freedoms
 
     @cached_property
     def loops(self) -> kernels.Loops:
-        """The arrays that the kernels work on."""
+        """The arrays for the kernels."""
         system = self._equations
         passive, axes = system.passive, self.robot.axis_index
         pattern = system.pattern
@@ -133,13 +135,13 @@ class Closure:
         return loops._replace(side=kernels.side_at(loops, self.home)) if square else loops
 
     def close(self, q: Array, v: Array, a: Array, past: dict[str, Any] | None = None) -> Closed:
-        """All joints of consecutive samples of the axes, each (n_a, N). The way starts at home; past["loops"] carries
-        the last good posture on from one call to the next."""
+        """All joints of consecutive samples of the axes, each (n_a, N). The path starts at home; past["loops"] carries
+        the last good posture from one call to the next."""
         past = {} if past is None else past
         q, v, a = (np.ascontiguousarray(np.atleast_2d(x), float) for x in (q, v, a))
         n, axes, total = len(self.home), self.robot.dof, q.shape[1]
         if any(x.shape != (axes, total) for x in (q, v, a)):
-            raise RobotError(f"q, v and a of '{self.robot.name}' must each be ({axes}, N), one row an axis.")
+            raise RobotError(f"q, v and a of '{self.robot.name}' must each be ({axes}, N), one row per axis.")
         closed = Closed(
             np.empty((n, total)),
             np.empty((n, total)),

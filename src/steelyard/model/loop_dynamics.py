@@ -21,7 +21,7 @@ from steelyard.model.tree_dynamics import TreeDynamics
 
 
 class Followed(NamedTuple):
-    """The motion of every joint of the tree, G (n_t, n, B) with q̇_tree = G q̇, and where (B,) no loop closes (NaN)."""
+    """The motion of every joint of the tree, G (n_t, n, B) with q̇_tree = G q̇, and where (B,) it is not closed (NaN)."""
 
     motion: Motion
     map: Array
@@ -29,8 +29,8 @@ class Followed(NamedTuple):
 
 
 class _Targets(NamedTuple):
-    """Where a term's values go: tile[place] adds G[joint, axis] · value[entry]; it takes them where they are a term's
-    own and lie together, `own` from the first place to the last."""
+    """Destination of a term's values: tile[place] adds G[joint, axis] · value[entry]. Where the entries belong to the
+    term alone and are contiguous, `own` from the first to the last, they are set instead."""
 
     filling: Filling
     entry: NDArray[np.int64]
@@ -45,8 +45,8 @@ class _Targets(NamedTuple):
 class LoopDynamics:
     """τ = Gᵀ τ_tree(q_t, G q̇, G q̈ + g): the virtual work of the tree on every motion that the loops allow.
 
-    `tree` is the robot with its loops cut: same columns, one row a joint. Where the loops cannot be closed (a posture
-    out of reach, a singularity) the answers are NaN.
+    `tree` is the robot with its loops cut: same columns, one row per joint. Where the loops cannot be closed (a posture
+    out of reach, a singularity) the results are NaN.
     """
 
     robot: Robot
@@ -57,7 +57,7 @@ class LoopDynamics:
         return Closure(self.robot)
 
     def follow(self, motion: Motion) -> Followed:
-        """All joints from the axes' motion; `motion.past` carries the posture on to the next tile."""
+        """All joints from the axes' motion; `motion.past` carries the posture to the next tile."""
         closed = self.closure.close(motion.q, motion.v, motion.a, motion.past)
         return Followed(motion._replace(q=closed.q, v=closed.v, a=closed.a), closed.map, closed.fault != 0)
 
@@ -65,7 +65,7 @@ class LoopDynamics:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """(E, 2) pairs (axis, column) that may not be zero: ten for each axis and link it moves, then the terms'."""
+        """(E, 2) pairs (axis, column) that may be non-zero: ten per axis and link it moves, then those of terms."""
         rigid = [(a, int(column)) for a, body in self._moved for column in self.tree.columns.inertial_index[body]]
         other = dict.fromkeys(
             (int(a), self.tree.columns.layout.index(entry.column.name))
@@ -108,9 +108,12 @@ class LoopDynamics:
         return tuple(out)
 
     def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> NDArray[np.bool_]:
-        """The non-zero places of W for a tile of motion (n, B), into tile (E, B); zero, and told, where it is lost."""
+        """The non-zero entries of W for a tile of motion (n, B), into tile (E, B).
+
+        Returns the samples (B,) at which the loops cannot be closed; the tile is zero there.
+        """
         followed = self.follow(motion)
-        # what is lost is NaN; it need not warn on its way
+        # samples that do not close are NaN: no warnings for these
         with np.errstate(invalid="ignore"):
             self._fill(followed, tile, load)
         tile[:, followed.lost] = 0.0
@@ -123,7 +126,7 @@ class LoopDynamics:
             tile[10 * len(self._moved) :] = 0.0
         moving, shares = self._with_load(followed, load), {}
         for filling, entry, joint, axis, place, own in self._targets:
-            # most terms have one entry a joint, and with it the same shares
+            # most terms have one entry per joint, and therefore the same shares
             pairs = joint.tobytes() + axis.tobytes()
             if pairs not in shares:
                 shares[pairs] = followed.map[joint, axis]
@@ -136,14 +139,14 @@ class LoopDynamics:
     # --- Torque, inertia, acceleration --------------------------------------------------------------------------------
 
     def torque(self, motion: Motion, theta: Array, load: str = UNLOADED) -> Array:
-        """Inverse dynamics τ (n, N) with a theta that bears the load already."""
+        """Inverse dynamics τ (n, N) with a theta that includes the load."""
         followed = self.follow(motion)
         tau = self.tree.rigid_torque(followed.motion, theta)
         tau += self.tree.term_torque(self._with_load(followed, load), theta)
         return _projected(followed, tau)
 
     def load(self, motion: Motion, load: str = UNLOADED) -> Array:
-        """τ_rigid (n, B) that the gears of the axes carry."""
+        """τ_rigid (n, B), the load of the axes' gears."""
         followed = self.follow(motion)
         return _projected(followed, self.tree.load(followed.motion, load))
 
@@ -162,12 +165,12 @@ class LoopDynamics:
             return np.asarray(np.linalg.solve(mass, net.T[:, :, None])[:, :, 0].T, float)
         except np.linalg.LinAlgError:
             raise ModelError(
-                f"The mass matrix of '{self.robot.name}' is singular for these parameters: they describe no physical "
-                "robot. Check masses, inertias and Ia."
+                f"The mass matrix of '{self.robot.name}' is singular for these parameters, so they are not those of a "
+                "physical robot. Check masses, inertias and Ia."
             ) from None
 
     def _with_load(self, followed: Followed, load: str) -> Motion:
-        """The tree's motion with what its gears carry: at the axes their share of the robot, at passive joints none."""
+        """The tree's motion with the load of its gears: at the axes the load of the robot, at passive joints none."""
         if LOAD not in self.tree.columns.uses:
             return followed.motion
         carried = np.zeros_like(followed.motion.q)
@@ -177,8 +180,8 @@ class LoopDynamics:
     def random_positions(self, rng: np.random.Generator, low: Array, high: Array, count: int) -> Array:
         """Positions q (n, count) of the axes within a box at which the loops close; near home where few do.
 
-        Boxes of joint limits have corners that no platform reaches. They are left out, as are postures near
-        singularities, where rounding looks like structure; if that leaves too little the box shrinks towards home.
+        The corners of a box of joint limits may be out of reach. They are left out, as are postures near singularities,
+        where rounding looks like structure; if too few are left, the box shrinks towards home.
         """
         home = self.closure.home[self.robot.axis_index]
         least = _REGULAR * self._margins(home[:, None])[0]
@@ -187,7 +190,7 @@ class LoopDynamics:
             tried = rng.uniform(low[:, None], high[:, None], (self.robot.dof, 2 * count))
             reached = self._margins(tried) > least
             found = np.hstack([found, tried[:, reached]])[:, :count]
-            # the way from one to the next is another now
+            # the path from one to the next has changed
             found = found[:, self._margins(found) > least]
             if found.shape[1] == count:
                 break
@@ -208,9 +211,9 @@ class LoopDynamics:
         return np.where(closed.fault == 0, closed.margin, 0.0)
 
 
-# A box of joint limits shrinks at most so often, to a hundredth of its size.
+# Largest number of times that a box of joint limits is shrunk, to a hundredth of its size.
 _BOXES = 14
-# Postures whose margin is a smaller part of that at home are left out.
+# Postures whose margin is below this fraction of that at home are left out.
 _REGULAR = 0.2
 
 

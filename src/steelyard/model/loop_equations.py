@@ -1,4 +1,4 @@
-"""The loops of a robot written out as equations: their rows, the joints in them, and postures that satisfy them."""
+"""The loops of a robot as equations: their rows, the joints in them, and postures that satisfy them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from steelyard.model.loops import COMPONENTS, FrameLoop, JointLoop
 from steelyard.model.pose import Pose
 from steelyard.model.robot import Robot
 
-# Below this an entry of J is taken for one that is always zero: others are of size one at a random posture.
+# An entry of J below this is always zero: others are of order one at a random posture.
 _ZERO = 1e-11
 
 
 @dataclass(frozen=True)
 class LoopEquations:
     """c(q) = 0 of a robot's loops. Rows are in radians or robot lengths, and so are the columns of `jacobian`: `unit`
-    (n,) is 1 for a joint that turns and the robot's length [m] for one that slides. `names` (m,): the loop of a row."""
+    (n,) is 1 for a revolute joint and the robot's length [m] for a prismatic one. `names` (m,): the loop of a row."""
 
     robot: Robot
     constraints: kernels.LoopConstraints
@@ -54,14 +54,14 @@ class LoopEquations:
 
     @cached_property
     def pattern(self) -> NDArray[np.bool_]:
-        """(m, n): entries of J that are not always zero, seen at random postures of the cut robot."""
+        """(m, n): entries of J that are not always zero, found at random postures of the cut robot."""
         random = np.random.default_rng(7)
         postures = random.uniform(-2.0, 2.0, (3, len(self.robot.joints))) * self.unit
         return np.any([np.abs(self.jacobian(q)) > _ZERO for q in postures], axis=0)
 
     def placed(self, slot: Callable[[int, int], int]) -> tuple[NDArray[np.int64], Array, int]:
-        """Entries (E, 4) and their scales (E,) with passive joints first and in their units, and how many those are;
-        entries outside `pattern` are left out. slot(row, joint) is where an entry goes."""
+        """Entries (E, 4) and their scales (E,) with passive joints first and in their units, and the number of these;
+        entries outside `pattern` are left out. slot(row, joint) is the index of an entry."""
         entry, scale = self.constraints.entry, self.constraints.entry_scale
         kept = [e for e in range(len(entry)) if self.pattern[entry[e, 0], entry[e, 1]]]
         inner = [e for e in kept if entry[e, 1] in self.passive]
@@ -72,9 +72,9 @@ class LoopEquations:
         return placed, scale[order] * unit, len(inner)
 
     def solved(self, q: Array, free: NDArray[np.int64], rounds: int = 200) -> Array:
-        """The posture that Gauss and Newton find from q by moving the joints `free`, in the sense of least squares.
+        """The posture found by Gauss–Newton from q by moving the joints `free`, in the sense of least squares.
 
-        Steps are at most half a radian or robot length and are halved until they help.
+        Steps are at most half a radian or robot length and are halved until they reduce the error.
         """
         c, jacobian = self.at(q)
         for _ in range(rounds):
@@ -95,7 +95,7 @@ class LoopEquations:
         return q
 
     def neighbours(self, q: Array, count: int = 4, distance: float = 0.05) -> list[Array]:
-        """Closed postures near the closed posture q: steps along what the loops leave free, closed again."""
+        """Closed postures near the closed posture q: steps along the remaining freedoms, closed again."""
         random, everything = np.random.default_rng(11), np.arange(len(q))
         out = []
         for _ in range(count):
@@ -181,7 +181,7 @@ def _flat(pose: Pose) -> Array:
 
 
 def _length(robot: Robot, frames: list[FrameLoop], q: Array) -> float:
-    """The largest extent [m] of the robot at q: of the origins of its links and the frames of its loops; 1 if none."""
+    """The largest extent [m] of the robot at q, over the origins of links and the frames of loops; 1 if zero."""
     poses: list[Pose] = []
     for joint, x in zip(robot.joints, q, strict=True):
         p0, p1, p2, p3 = joint.placement

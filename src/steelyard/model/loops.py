@@ -1,4 +1,4 @@
-"""Loops that close the tree of a robot, the checks of one loop, and which axes then move which joints."""
+"""Loops that close the tree of a robot, the checks of one loop, and the axes that move each joint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINT, AXIS, FRAME = COMPONENTS[:3], COMPONENTS[:5], COMPONENTS
 
 @dataclass(frozen=True)
 class Attachment:
-    """A frame fixed to a link, seen from the link; one on the base is seen from the world, as gravity is."""
+    """A frame fixed to a link, relative to the link; one on the base is relative to the world, as gravity is."""
 
     link: str
     pose: Pose = field(default_factory=Pose)
@@ -27,13 +27,13 @@ class Attachment:
 
 @dataclass(frozen=True)
 class FrameLoop:
-    """Two frames A and B, on two links, that the cut joint keeps together in the named components, each zero:
+    """Two frames A and B, on two links, that the cut joint keeps together: the named components are zero.
 
         x y z    the position of B's origin along A's x, y, z
         rx       −y_A · z_B        ry   x_A · z_B        rz   −x_A · y_B
 
-    which for small turns are the angles of B about A's axes. `POINT` (x y z) is a ball joint that was cut, `AXIS` (all
-    but rz) a revolute joint about z, `FRAME` (all) a rigid connection.
+    For small rotations these are the angles of B about A's axes. `POINT` (x y z) is a ball joint that was cut, `AXIS`
+    (all but rz) a revolute joint about z, `FRAME` (all) a rigid connection.
     """
 
     name: str
@@ -55,7 +55,7 @@ Loop = FrameLoop | JointLoop
 
 
 def check_loop(loop: Loop, links: Sequence[str], joints: Sequence[str]) -> None:
-    """Refuse a loop that does not fit the names of a robot's links (base included) and joints."""
+    """Raises an error for a loop that does not fit the names of a robot's links (base included) and joints."""
     what = f"Loop '{loop.name}': "
     if isinstance(loop, JointLoop):
         for joint in (loop.joint, loop.other):
@@ -72,19 +72,19 @@ def check_loop(loop: Loop, links: Sequence[str], joints: Sequence[str]) -> None:
         if not (np.all(np.isfinite(end.pose.rotation)) and np.all(np.isfinite(end.pose.position))):
             raise RobotError(f"{what}a number of the frame on '{end.link}' is not finite.")
     if loop.ends[0].link == loop.ends[1].link:
-        raise RobotError(f"{what}both ends are on '{loop.ends[0].link}', so it closes nothing.")
+        raise RobotError(f"{what}both ends are on '{loop.ends[0].link}', so it constrains nothing.")
     for component in loop.components:
         if component not in COMPONENTS:
             raise RobotError(what + choices("component", component, COMPONENTS))
     if not loop.components or len(set(loop.components)) != len(loop.components):
-        raise RobotError(f"{what}name every component it keeps together once, of {', '.join(COMPONENTS)}.")
+        raise RobotError(f"{what}list every constrained component once, of {', '.join(COMPONENTS)}.")
 
 
 def reach(loops: Sequence[set[int]], joints: int, axes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the axes (n,) can move which joint, (joints, n): an axis itself alone, a passive joint all axes of its
+    """Which of the axes (n,) can move which joint, (joints, n): an axis only itself, a passive joint all axes of its
     loops. `loops` has the joints that can change each loop's constraint.
 
-    Loops that have a joint in common, or a chain of such loops, move together; others are independent.
+    Loops with a common joint, or connected by a chain of such loops, move together; others are independent.
     """
     merged: list[set[int]] = []
     for loop in loops:

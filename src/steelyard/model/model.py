@@ -1,4 +1,4 @@
-"""Model = Robot + terms: every column named once, and the torques they stand for."""
+"""Model = Robot + terms: every column named once, and the torques."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from steelyard.model.robot import Robot
 from steelyard.model.terms import LOAD, PAST, TIME, Motion, Term, uses
 from steelyard.model.tree_dynamics import TreeDynamics
 
-# Below this root-mean-square over random states an entry of the regressor is structurally zero [SI]. Real entries
-# are lengths, accelerations and their products, many orders above; rounding leaves 1e-14.
+# An entry of the regressor with a root mean square over random states below this is structurally zero [SI]. Real
+# entries are lengths, accelerations and their products, many orders of magnitude larger; rounding leaves 1e-14.
 ZERO = 1e-10
 
 
 @dataclass(frozen=True)
 class Model:
-    """A robot and the terms identified beside its rigid bodies.
+    """A robot and the terms identified in addition to its rigid bodies.
 
     τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the
-    last axis everywhere: q, v, a and τ are (n, N), consecutive samples where a term has a memory.
+    last axis everywhere: q, v, a and τ are (n, N), with consecutive samples where a term has a state.
 
-    `carried` (bodies, 10) are the inertial parameters behind τ_rigid of load friction; None takes the nominal ones.
+    `carried` (bodies, 10) are the inertial parameters for τ_rigid of load friction; None takes the nominal ones.
 
     A payload adds ten columns after the robot's. It moves with its link, so in the runs that carry it its columns are
-    those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. Where a `load` is
-    asked for, it is the load case of the run, "none" without a payload.
+    those of the link times `Payload.on_link`, and zero in all others: nothing is computed twice. The argument `load` is
+    the load case of the run, "none" without a payload.
 
     A robot with loops has the columns of its tree and one row per axis (`LoopDynamics`). Samples at which its loops
-    cannot be closed are NaN in every answer, and `fill` returns which they are.
+    cannot be closed are NaN in every result, and `fill` returns their mask.
     """
 
     robot: Robot
@@ -53,17 +53,17 @@ class Model:
 
     @cached_property
     def columns(self) -> Columns:
-        """What the dynamics are computed from, loops cut."""
+        """Input of the dynamics, with loops cut."""
         return Columns(self.robot.tree, tuple(self.terms), self.carried, tuple(self.payloads))
 
     @cached_property
     def tree(self) -> Model:
-        """The model of the robot with its loops cut; itself where it has none."""
+        """The model of the robot with its loops cut; itself without loops."""
         return replace(self, robot=self.robot.tree) if self.robot.loops else self
 
     @cached_property
     def looped(self) -> LoopDynamics | None:
-        """The projection onto the axes of a robot with loops; None where every joint is an axis."""
+        """The projection onto the axes of a robot with loops; None if every joint is an axis."""
         return LoopDynamics(self.robot, TreeDynamics(self.columns)) if self.robot.loops else None
 
     @cached_property
@@ -72,7 +72,7 @@ class Model:
 
     @property
     def fillings(self) -> tuple[Filling, ...]:
-        """The terms with the places of the tree that they fill."""
+        """The terms with the entries of the tree that they fill."""
         return self.columns.fillings
 
     @property
@@ -85,7 +85,7 @@ class Model:
 
     @property
     def own_columns(self) -> int:
-        """How many columns are the robot's own; the payloads' follow."""
+        """Number of the robot's own columns; those of payloads follow."""
         return len(self.layout) - 10 * len(self.payloads)
 
     @property
@@ -94,7 +94,7 @@ class Model:
         return self.columns.loads
 
     def bearing(self, theta: Array, load: str) -> Array:
-        """theta (C,) with the payload of a load case made part of the link that carries it.
+        """theta (C,) with the payload of a load case added to the link that carries it.
 
         The robot's own columns then give the torque of a loaded run.
         """
@@ -102,7 +102,7 @@ class Model:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The tree as the kernels see it."""
+        """The tree as arrays for the kernels."""
         return self.columns.mechanism
 
     @property
@@ -116,37 +116,37 @@ class Model:
 
     @property
     def uses(self) -> frozenset[str]:
-        """What the terms take from the motion besides q, v and a: "time", "load", "past"."""
+        """Inputs of the terms in addition to q, v and a: "time", "load", "past"."""
         return self.columns.uses
 
     @property
     def knows_load(self) -> bool:
-        """False while a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
+        """False if a term needs τ_rigid and neither `carried` nor the robot file gives inertias for it."""
         return self.columns.knows_load
 
     def load_links(self, load: str = UNLOADED) -> Array:
-        """Inertial parameters (joints, 10) of what the gears carry, with what is known of the payload."""
+        """Inertial parameters (joints, 10) for the load of the gears, with the known parameters of the payload."""
         return self.columns.load_links(load)
 
     @property
     def places(self) -> NDArray[np.int64]:
-        """(E, 2) pairs (axis, column) that may not be zero: ten for each axis and link it moves, then those of terms.
+        """(E, 2) pairs (axis, column) that may be non-zero: ten for each axis and link it moves, then those of terms.
 
-        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
+        `fill` writes its tiles in this order, so that the zeros of W cost nothing.
         """
         return self._dynamics.places
 
     def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> NDArray[np.bool_] | None:
-        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`.
+        """The robot's non-zero entries of W for a tile of motion (n, B), into tile (E, B) in the order of `places`.
 
-        Of a robot with loops: the samples (B,) at which they cannot be closed; the tile is zero there.
+        For a robot with loops, returns the samples (B,) at which they cannot be closed; the tile is zero there.
         """
         return self._dynamics.fill(motion, tile, load)
 
     def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None, load: str = UNLOADED) -> Array:
         """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
 
-        t (N,) [s] is needed only where a term uses the time.
+        t (N,) [s] is needed only if a term uses the time.
         """
         motion = self._motion(q, v, a, t)
         tile = np.empty((len(self.places), motion.q.shape[1]))
@@ -172,14 +172,14 @@ class Model:
     ) -> Array:
         """Inverse dynamics τ (n, N) with standard parameters theta (C,).
 
-        t (N,) [s] is needed only where a term uses the time; `past` carries memories on from one call to the next.
+        t (N,) [s] is needed only if a term uses the time; `past` carries the state of terms from one call to the next.
         """
         motion, theta = self._motion(q, v, a, t, past), self.bearing(self._checked(theta), load)
         return self._dynamics.torque(motion, theta, load)
 
     def load(self, motion: Motion, load: str = UNLOADED) -> Array:
-        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
-        payload, the compensator and the nominal springs."""
+        """τ_rigid (n, B), the load of the gears: rigid bodies with the inertias of `carried`, the known parameters of
+        the payload, the compensator and the nominal springs."""
         return self._dynamics.load(motion, load)
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
@@ -187,26 +187,26 @@ class Model:
         return self._dynamics.mass_matrix(self._motion(q, q, q, t=np.zeros(0)).q, self._checked(theta))
 
     def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
-        """Forward dynamics q̈ (n, N): the acceleration that torque τ gives. States stand alone: no term may remember."""
+        """Forward dynamics q̈ (n, N): the acceleration due to τ of independent samples; no term may have a state."""
         theta = self._checked(theta)
         looking_back = [term.name for term in self.terms if {PAST, TIME, LOAD} & set(uses(term))]
         if looking_back:
             raise ModelError(
-                f"Forward dynamics needs torques that depend on q, v and a linear acceleration alone; "
-                f"{', '.join(looking_back)} do not. Leave those terms out of this model."
+                f"Forward dynamics needs torques that depend on q, v and linearly on a only; {', '.join(looking_back)} "
+                "do not. Remove those terms from this model."
             )
         return self._dynamics.forward(*self._motion(q, v, tau)[:3], theta)
 
     @cached_property
     def nonzero(self) -> NDArray[np.bool_]:
-        """(n, C): which columns reach which joint at all, judged on random states."""
+        """(n, C): which columns affect which joint, found on random states."""
         w = self.random_regressor(np.random.default_rng(0), 64)
         return np.sqrt(np.mean(w**2, axis=2)) > ZERO
 
     def random_regressor(self, rng: np.random.Generator, count: int) -> Array:
         """W (n, C, count) at random states within the joint limits.
 
-        With payloads the states are taken in turn without one and with each of them.
+        With payloads, states without a payload and with each of them alternate.
         """
         q = self.random_positions(rng, count)
         v, a = rng.normal(size=q.shape), rng.normal(size=q.shape)
@@ -218,7 +218,7 @@ class Model:
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Positions q (n, count) within the joint limits (±π or ±1 m where the file gives none) that can be reached;
-        fewer where a robot with loops reaches few."""
+        fewer if a robot with loops reaches few."""
         low, high = np.empty(self.robot.dof), np.empty(self.robot.dof)
         for j, joint in enumerate(self.robot.axes):
             reach = 1.0 if joint.is_prismatic else np.pi
@@ -233,15 +233,15 @@ class Model:
     ) -> Motion:
         if t is None and TIME in self.uses:
             timed = ", ".join(term.name for term in self.terms if TIME in uses(term))
-            raise ModelError(f"Term {timed} uses the time: give t (samples,) in seconds beside q, v and a.")
+            raise ModelError(f"Term {timed} uses the time: give t (samples,) [s] in addition to q, v and a.")
         arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a)]
         if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays)
-            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row an axis; got {shapes}.")
+            raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row per axis, not {shapes}.")
         return Motion(*arrays, t=t, past={} if past is None else past)
 
     def _checked(self, theta: Array) -> Array:
         theta = np.asarray(theta, float)
         if theta.shape != (len(self.layout),):
-            raise ModelError(f"theta must hold {len(self.layout)} standard parameters, not shape {theta.shape}.")
+            raise ModelError(f"theta must contain {len(self.layout)} standard parameters, not shape {theta.shape}.")
         return theta

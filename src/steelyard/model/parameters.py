@@ -1,6 +1,6 @@
-"""Names of parameters: `Layout`, the only truth about column order, and inertial vectors.
+"""Names of parameters: `Layout`, the single definition of column order, and inertial vectors.
 
-A link's ten inertial parameters stand in the papers' order (P0 eq. 3)
+The ten inertial parameters of a link are in the papers' order (P0 eq. 3)
 
     XX XY XZ YY YZ ZZ   inertia matrix about the link frame's origin  [kg·m²]
     MX MY MZ            first moment m·c                              [kg·m]
@@ -31,10 +31,9 @@ _INERTIAL_UNIT = dict.fromkeys(INERTIAL[:6], "kg.m2") | dict.fromkeys(INERTIAL[6
 class Column:
     """One column of the regressor: `owner.symbol`, e.g. `link3.MX`, `joint5.Fv`.
 
-    `nominal` is the value the robot file gives, None where it gives none; `width` is the standard deviation to give it
-    in a prior where the term that names the column knows better than the general rule. `kind` says what owns it: a
-    link, a payload, a spring (or compensator), or another term. A `known` column is not identified: its nominal value
-    holds, to ± width.
+    `nominal` is the value in the robot file, None if there is none; `width` is the standard deviation for a prior if
+    the term of the column defines its own. `kind` is the kind of owner: a link, a payload, a spring (or compensator),
+    or another term. A `known` column is not identified: its nominal value holds, to ± width.
     """
 
     owner: str
@@ -59,7 +58,7 @@ class Layout:
     def __post_init__(self) -> None:
         if len(self._index) != len(self.columns):
             twice = sorted({n for n in self.names if self.names.count(n) > 1})
-            raise ModelError(f"Two columns share a name: {', '.join(twice)}. Rename a link, a joint or a term.")
+            raise ModelError(f"Two columns have the same name: {', '.join(twice)}. Rename a link, a joint or a term.")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -85,7 +84,7 @@ class Layout:
         return name in self._index
 
     def index(self, name: str) -> int:
-        """Position of a column by name."""
+        """Index of a column by name."""
         try:
             return self._index[name]
         except KeyError:
@@ -95,7 +94,7 @@ class Layout:
     def nominal(self) -> Array | None:
         """Nominal value of every column [SI], or None unless the robot file gives all ten of every link.
 
-        What the file is silent about otherwise counts as zero: that *is* the nominal model a user has.
+        Other values that the file does not give are zero in the nominal model.
         """
         if any(c.nominal is None and c.kind == "link" for c in self.columns):
             return None

@@ -13,7 +13,7 @@ from steelyard.errors import ModelError, choices
 from steelyard.model.parameters import INERTIAL, Column, inertial_columns, transformed_inertia
 from steelyard.model.pose import Pose
 
-# The load case of runs that carry nothing.
+# The load case of runs without a payload.
 UNLOADED = "none"
 
 
@@ -21,8 +21,8 @@ UNLOADED = "none"
 class Payload:
     """A body fixed to `link` in every run whose load case is `name` (P2 eqs 9–10, P3 eq. 18).
 
-    Its ten inertial parameters are about its own frame, `pose` = ˡⁱⁿᵏT_payload. Of these `known` gives some, all or
-    none [kg, kg·m, kg·m²]; the others are identified. `std` is the deviation of the weighed mass. An empty `link`
+    Its ten inertial parameters are about its own frame, `pose` = ˡⁱⁿᵏT_payload. `known` gives some, all or none of them
+    [kg, kg·m, kg·m²]; the others are identified. `std` is the standard deviation of the weighed mass. An empty `link`
     is the robot's last one.
     """
 
@@ -35,26 +35,28 @@ class Payload:
     def __post_init__(self) -> None:
         if not self.name or self.name == UNLOADED:
             raise ModelError(
-                f"A payload's name is the load case of its runs: it cannot be '{self.name}', which means no load."
+                f"The name of a payload is the load case of its runs: it cannot be '{self.name}', which means no load."
             )
         for what, values in (("known", self.known), ("std", self.std)):
             for symbol, value in values.items():
                 if symbol not in INERTIAL:
                     raise ModelError(f"Payload '{self.name}', {what}: " + choices("parameter", symbol, INERTIAL))
                 if not np.isfinite(value) or (value < 0.0 and (what == "std" or symbol == "M")):
-                    raise ModelError(f"Payload '{self.name}': {what} {symbol} = {value!r} is not possible.")
+                    raise ModelError(f"Payload '{self.name}': {what} {symbol} = {value!r} is not a possible value.")
         if set(self.std) - {"M"}:
             raise ModelError(
-                f"Payload '{self.name}': std is for the mass M alone, which scales everything. Leave what is not known "
-                "exactly out of known, and it is identified."
+                f"Payload '{self.name}': std is supported for the mass M only. Remove parameters that are not known "
+                "exactly from known, and they are identified."
             )
         loose = [symbol for symbol in self.std if symbol not in self.known]
         if loose:
-            raise ModelError(f"Payload '{self.name}': std is given for {', '.join(loose)}, which known does not give.")
+            raise ModelError(
+                f"Payload '{self.name}': std is given for {', '.join(loose)}, which known does not contain."
+            )
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Ten columns `name.XX` … `name.M`; those of `known` hold their value."""
+        """Ten columns `name.XX` … `name.M`; those of `known` are fixed at their value."""
         return tuple(
             replace(c, nominal=self.known.get(c.symbol), width=self.std.get(c.symbol), known=c.symbol in self.known)
             for c in inertial_columns(self.name, None, "payload")

@@ -1,4 +1,4 @@
-"""Pose: where one frame stands seen from another."""
+"""Pose of one frame relative to another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steelyard._arrays import Array
 
 @dataclass(frozen=True)
 class Pose:
-    """ᴬT_B: `rotation` (3, 3) and `position` (3,) [m] of frame B seen from frame A."""
+    """ᴬT_B: `rotation` (3, 3) and `position` (3,) [m] of frame B relative to frame A."""
 
     rotation: Array = field(default_factory=lambda: np.eye(3))
     position: Array = field(default_factory=lambda: np.zeros(3))

@@ -1,4 +1,4 @@
-"""Robot: geometry and nominal values of a tree of links, and the loops that close it; frozen; no dynamics here."""
+"""Robot: geometry and nominal values of a tree of links, and the loops that close it; frozen; without dynamics."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from steelyard.model.pose import Pose
 from steelyard.model.springs import GasCompensator, Spring, check_spring
 
 JointKind = Literal["revolute", "continuous", "prismatic"]
-# Degrees of freedom a joint of a file adds. A free one (the platform of a parallel robot) is read as six joints in a
-# row, `Joint.bare`, on links without mass, `Link.virtual`.
+# Degrees of freedom of a joint in a file. A free one (the platform of a parallel robot) is read as six joints in a row,
+# `Joint.bare`, on links without mass, `Link.virtual`.
 DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6}
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 BASE = -1
-# No robot is assembled further away than this from zero [rad | m].
+# Largest home position of a joint [rad | m].
 _FARTHEST = 1e6
 
 
 @dataclass(frozen=True)
 class Lump:
-    """A body joined to a link by fixed joints: remembered so that results can be put back on it."""
+    """A body joined to a link by fixed joints: stored so that results can be assigned to it again."""
 
     name: str
     pose: Pose
@@ -52,7 +52,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Limits:
-    """Joint limits, ±inf where the file is silent [rad | m, rad/s | m/s, N·m | N]."""
+    """Joint limits, ±inf where the file gives none [rad | m, rad/s | m/s, N·m | N]."""
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Drive:
-    """Nominal drive-chain values seen from the joint; None where the file is silent."""
+    """Nominal drive-chain values on the joint side; None where the file gives none."""
 
     rotor: float | None = None
     viscous: float | None = None
@@ -72,12 +72,12 @@ class Drive:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint that moves link i (its child has the joint's index) against `parent` (a link index, or BASE).
+    """A joint that moves link i (its child has the joint's index) relative to `parent` (a link index, or BASE).
 
-    ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q) with the constant screw S = (axis, point × axis) in the child's frame:
-    a revolute axis through `point`, or a translation along `axis`. `point` is zero except for distal (standard)
-    DH frames, whose origin does not lie on their own joint's axis. A `bare` joint is a coordinate of a free body: it
-    has no drive and no friction, so no term has a column of it.
+    ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q) with the constant screw S = (axis, point × axis) in the child's frame: a
+    revolute axis through `point`, or a translation along `axis`. `point` is zero except for distal (standard) DH
+    frames, whose origin does not lie on their own joint's axis. A `bare` joint is a coordinate of a free body: it has
+    no drive and no friction, so no term has a column for it.
     """
 
     name: str
@@ -125,14 +125,14 @@ class Joint:
 class Robot:
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
-    `loops` close the tree; then `actuated` names the joints that motors drive and encoders read, as many as the robot
-    has degrees of freedom: its `axes`. All others are passive and follow. `home` (joints,) is a posture near which the
-    loops close: it tells which of several ways to assemble the robot is meant. `legs` lists the joints of legs that
-    are built alike, in the same order in each. Without loops every joint is an axis.
+    `loops` close the tree; then `actuated` names the joints with motors and encoders, as many as the robot has degrees
+    of freedom: its `axes`. All others are passive and follow. `home` (joints,) is a posture near which the loops close:
+    it selects one of several assembly modes. `legs` lists the joints of legs of the same design, in the same order in
+    each. Without loops every joint is an axis.
 
-    `coupling` (n, n) maps axis to motor velocities, both seen from the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor.
-    `terms` names what the robot's file suggests to identify besides the links; None where it suggests nothing.
-    `fixed` holds the frames of the file's bodies that do not move, the base among them, seen from the world.
+    `coupling` (n, n) maps axis to motor velocities, both on the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor. `terms`
+    names the terms that the robot's file suggests to identify in addition to the links; None without a suggestion.
+    `fixed` holds the frames of the file's bodies that do not move, including the base, relative to the world.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Robot:
 
     @cached_property
     def axis_names(self) -> tuple[str, ...]:
-        """Joints that motors drive, in the order of every q, v, a and effort that is measured."""
+        """Names of the joints driven by motors, in the order of every measured q, v, a and effort."""
         return self.joint_names if self.actuated is None else self.actuated
 
     @cached_property
@@ -191,12 +191,12 @@ class Robot:
 
     @property
     def dof(self) -> int:
-        """How many axes the robot has: all its joints, or those of a looped robot that are actuated."""
+        """Number of axes: all joints, or the actuated ones of a looped robot."""
         return len(self.axis_names)
 
     @cached_property
     def tree(self) -> Robot:
-        """The robot with its loops cut and every joint an axis; itself where it has no loops."""
+        """The robot with its loops cut and every joint an axis; itself without loops."""
         if not self.loops:
             return self
         coupling = None
@@ -219,7 +219,7 @@ class Robot:
 
     @cached_property
     def leg_places(self) -> dict[str, tuple[int, int]]:
-        """By joint and by link of legs that are alike: the place in its leg, and which leg."""
+        """For joints and links of equal legs: the place in its leg, and the index of the leg."""
         return {
             owner: (step, leg)
             for leg, joints in enumerate(self.legs)
@@ -256,18 +256,18 @@ class Robot:
 
     @cached_property
     def motor_map(self) -> Array:
-        """C (n, n), the identity where nothing is coupled."""
+        """C (n, n), the identity without couplings."""
         return np.eye(self.dof) if self.coupling is None else self.coupling
 
     @cached_property
     def coupled(self) -> tuple[tuple[int, int], ...]:
-        """(motor k, joint j) with C_kj ≠ 0 for every motor that turns with a joint other than its own."""
+        """(motor k, joint j) with C_kj ≠ 0 for every motor coupled to a joint other than its own."""
         c = self.motor_map
         return tuple((int(k), int(j)) for k, j in np.argwhere(c) if np.count_nonzero(c[k]) > 1)
 
     @cached_property
     def coupled_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """`coupled` as arrays: motors k (P,), joints j (P,) and their shares C_kj (P, 1)."""
+        """`coupled` as arrays: motors k (P,), joints j (P,) and their coefficients C_kj (P, 1)."""
         k, j = np.array(self.coupled, np.int64).reshape(-1, 2).T
         return k, j, self.motor_map[k, j][:, None]
 
@@ -280,9 +280,9 @@ class Robot:
 
 
 def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
-    """The link with bodies on fixed joints added to its nominal inertia, and remembered.
+    """The link with the bodies on fixed joints added to its nominal inertia and stored as lumps.
 
-    A link whose own inertia is unknown stays unknown; a lump without inertia (a frame, a flange) adds nothing.
+    A link of unknown inertia stays unknown; a lump without inertia (a frame, a flange) adds nothing.
     """
     if link.inertia is None:
         return replace(link, lumps=link.lumps + tuple(lumps))
@@ -294,67 +294,71 @@ def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
 
 
 def _check_names(robot: Robot) -> None:
-    """Refuse springs and loops whose names are taken."""
+    """Raises an error for springs and loops whose names are taken."""
     for what, names in (("springs", [s.name for s in robot.springs]), ("loops", [k.name for k in robot.loops])):
         for name in names:
             if names.count(name) > 1:
-                raise RobotError(f"Two {what} of '{robot.name}' are called '{name}'. Give each a name of its own.")
+                raise RobotError(f"Two {what} of '{robot.name}' are named '{name}'. Give each its own name.")
     for spring in robot.springs:
         if not spring.name or spring.name in (*(link.name for link in robot.links), *robot.joint_names):
             raise RobotError(
-                f"A spring of '{robot.name}' cannot be called '{spring.name}': its columns are named after it, so give "
+                f"A spring of '{robot.name}' cannot be named '{spring.name}': its columns are named after it, so give "
                 "it a name that no link and no joint has."
             )
 
 
 def _check_actuation(robot: Robot) -> None:
-    """Refuse axes that are no joints of the robot, or a robot with loops that names none."""
+    """Raises an error for axes that are not joints of the robot, and for a robot with loops that names none."""
     if not robot.loops:
         if robot.actuated is not None and robot.actuated != robot.joint_names:
             raise RobotError(
-                f"Robot '{robot.name}' names its actuated joints and has no loops: every joint of an open robot is "
-                "driven. State the loops that move the passive ones, or leave out 'actuated'."
+                f"Robot '{robot.name}' lists actuated joints but has no loops: every joint of an open robot is driven. "
+                "Add the loops that move the passive ones, or remove 'actuated'."
             )
         return
     if not robot.actuated:
         raise RobotError(
-            f"Robot '{robot.name}' has loops, so it must name the joints that motors drive: 'actuated', of "
+            f"Robot '{robot.name}' has loops, so it must list the joints with motors in 'actuated', out of "
             f"{', '.join(j.name for j in robot.joints if not j.bare)}."
         )
     for name in robot.actuated:
         if name not in robot.joint_names:
             raise RobotError(f"actuated: {choices('joint', name, robot.joint_names)}")
         if robot.joints[robot.joint_index(name)].bare:
-            raise RobotError(f"actuated: '{name}' is a coordinate of a free body, which no motor drives.")
+            raise RobotError(f"actuated: '{name}' is a coordinate of a free body, which has no motor.")
     if len(set(robot.actuated)) != len(robot.actuated):
-        raise RobotError(f"actuated names a joint twice: {', '.join(robot.actuated)}.")
+        raise RobotError(f"actuated lists a joint twice: {', '.join(robot.actuated)}.")
     if robot.home is not None:
         home = np.asarray(robot.home, float)
         if home.shape != (len(robot.joints),) or not np.all(np.abs(home) < _FARTHEST):
             raise RobotError(
-                f"home must hold {len(robot.joints)} numbers [rad | m] of a sane size, one a joint of '{robot.name}'."
+                f"home must contain {len(robot.joints)} finite numbers [rad | m], one per joint of '{robot.name}'."
             )
 
 
 def _check_legs(robot: Robot) -> None:
-    """Refuse legs that cannot be alike."""
+    """Raises an error for legs that cannot be equal."""
     listed = [name for leg in robot.legs for name in leg]
     for name in listed:
         if name not in robot.joint_names:
             raise RobotError(f"legs: {choices('joint', name, robot.joint_names)}")
-    if len(set(listed)) != len(listed):
-        raise RobotError("legs: a joint is listed twice.")
+    for name in listed:
+        if listed.count(name) > 1:
+            where = " and ".join(str(k) for k, leg in enumerate(robot.legs, start=1) for own in leg if own == name)
+            raise RobotError(f"legs: joint '{name}' is listed in legs {where}. List it once.")
     if robot.legs and (len(robot.legs) < 2 or not all(robot.legs)):
-        raise RobotError("legs: name the joints of two legs or more, none of them empty, or leave it out.")
+        raise RobotError("legs: list the joints of at least two legs, none of them empty, or remove it.")
     for name in listed:
         joint = robot.joint_index(name)
         if robot.joints[joint].bare:
-            raise RobotError(f"legs: '{name}' is a coordinate of a free body, which is no part of a leg.")
+            raise RobotError(f"legs: '{name}' is a coordinate of a free body, which is not part of a leg.")
         own = next(leg for leg in robot.legs if name in leg)
         other = next((x for x in listed if x not in own and robot.joint_index(x) in robot.ancestors(joint)), None)
         if other is not None:
-            raise RobotError(f"legs: '{name}' hangs on '{other}' of another leg, so that the two are not alike.")
+            raise RobotError(f"legs: '{name}' depends on '{other}' of another leg, so the two are not identical.")
     if len({tuple(name in robot.axis_names for name in leg) for leg in robot.legs}) > 1:
-        raise RobotError("legs: legs that are alike are driven at the same joints.")
+        raise RobotError("legs: identical legs must have their motors at the same joints.")
     if len({tuple(robot.joints[robot.joint_index(n)].is_prismatic for n in leg) for leg in robot.legs}) > 1:
-        raise RobotError("legs: legs that are alike have as many joints, of the same kinds in the same order.")
+        raise RobotError(
+            "legs: identical legs must have the same number of joints, of the same kinds in the same order."
+        )

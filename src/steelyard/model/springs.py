@@ -1,4 +1,4 @@
-"""Springs, balancers and gas cylinders that carry part of a robot: their geometry. What they do is in `terms`."""
+"""Springs, balancers and gas cylinders that carry part of a robot: their geometry. Their torques are in `terms`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steelyard.errors import RobotError, choices
 @dataclass(frozen=True)
 class GasCompensator:
     """A gas cylinder that carries part of a joint's gravity load: anchors, diameters [m], gas, and the angle [rad] to
-    add to the joint's position so that the two anchors line up at zero."""
+    add to the joint's position such that the two anchors are aligned at zero."""
 
     joint: str
     anchor_below: float
@@ -40,10 +40,10 @@ class JointSpring:
 
 @dataclass(frozen=True)
 class CrankSpring:
-    """A spring from a point beside a revolute joint's axis to a crank on the link it moves: a balancer (P2 eqs 23–33).
+    """A spring from a point near a revolute joint's axis to a crank on the link it moves: a balancer (P2 eqs 23–33).
 
-    Anchors [m] from the axis and `angle` [rad] as of a `GasCompensator`: they line up where q + angle is zero, and the
-    spring is then shortest. The pull is Kr L + K0, or Kr (L − free) with a stated free length [m].
+    Anchors [m] from the axis and `angle` [rad] as for a `GasCompensator`: they are aligned where q + angle is zero, and
+    the spring is then shortest. The force is Kr L + K0, or Kr (L − free) with a stated free length [m].
     """
 
     name: str
@@ -60,7 +60,7 @@ class CrankSpring:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A point [m] fixed to a link, in the link's frame; one on the base is in the world's frame, as gravity is."""
+    """A point [m] fixed to a link, in the link's frame; one on the base is in the world frame, as gravity is."""
 
     link: str
     point: Array
@@ -68,7 +68,7 @@ class Anchor:
 
 @dataclass(frozen=True)
 class TensionSpring:
-    """A spring between two points: it pulls with Kr L + K0, or Kr (L − free) with a stated free length [m]."""
+    """A spring between two points: its force is Kr L + K0, or Kr (L − free) with a stated free length [m]."""
 
     name: str
     ends: tuple[Anchor, Anchor]
@@ -77,7 +77,7 @@ class TensionSpring:
 
 @dataclass(frozen=True)
 class ConstantForceSpring:
-    """A spring that pulls two points together with a force F that does not depend on their distance."""
+    """A spring that pulls two points together with a constant force F."""
 
     name: str
     ends: tuple[Anchor, Anchor]
@@ -87,17 +87,20 @@ Spring = JointSpring | CrankSpring | TensionSpring | ConstantForceSpring
 
 
 def check_spring(spring: Spring, links: Sequence[str], joints: Sequence[str], sliding: Sequence[str]) -> None:
-    """Refuse a spring that does not fit the names of a robot's links (base included), joints and prismatic joints."""
+    """Raises an error for a spring that does not fit the names of a robot's links (base included), joints and prismatic
+    joints."""
     what = f"Spring '{spring.name}': "
     numbers = [x for x in vars(spring).values() if isinstance(x, float | int)]
     numbers += [] if isinstance(spring, JointSpring | CrankSpring) else [x for e in spring.ends for x in e.point]
     if not np.all(np.isfinite(numbers)):
-        raise RobotError(f"{what}a number is not finite. Leave 'free' out where it is unknown.")
+        raise RobotError(f"{what}a number is not finite. Remove 'free' if it is unknown.")
     if isinstance(spring, JointSpring | CrankSpring):
         if spring.joint not in joints:
             raise RobotError(what + choices("joint", spring.joint, joints))
         if isinstance(spring, CrankSpring) and spring.joint in sliding:
-            raise RobotError(f"{what}a crank turns, and joint '{spring.joint}' slides. Use kind 'tension'.")
+            raise RobotError(
+                f"{what}a crank needs a revolute joint, and joint '{spring.joint}' is prismatic. Use kind 'tension'."
+            )
         return
     for end in spring.ends:
         if end.link not in links:

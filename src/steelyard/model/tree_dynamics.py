@@ -29,9 +29,9 @@ class TreeDynamics:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """(E, 2) pairs (joint row, column) that may not be zero: ten for each joint and link it carries, then terms.
+        """(E, 2) pairs (joint row, column) that may be non-zero: ten per joint and link it carries, then terms.
 
-        `fill` writes its tiles in this order, so that nothing is spent on the zeros of W.
+        `fill` writes its tiles in this order, so that the zeros of W cost nothing.
         """
         rigid = [(j, int(column)) for j, body in self._carried_bodies for column in self.columns.inertial_index[body]]
         other = dict.fromkeys(
@@ -59,10 +59,10 @@ class TreeDynamics:
 
     @cached_property
     def _term_targets(self) -> tuple[tuple[Filling, NDArray[np.int64] | slice, list[int] | None], ...]:
-        """For every term the tile rows its entries go to: a slice where they lie together, which is faster.
+        """For every term, the tile rows of its entries: a slice where they are contiguous, which is faster.
 
-        A term that shares places with an earlier one adds to them; the third entry lists those of its rows that nobody
-        has set before. It is None for a term that has all its places to itself and may simply set them.
+        A term that shares entries with an earlier one adds to them; the third entry lists those of its rows that are
+        not set before. It is None for a term that shares no entries and can simply set them.
         """
         where = {(int(row), int(column)): k for k, (row, column) in enumerate(self.places)}
         out = []
@@ -70,7 +70,7 @@ class TreeDynamics:
         for filling in self.columns.fillings:
             target = [where[entry.row, self.columns.layout.index(entry.column.name)] for entry in filling.entries]
             if len(set(target)) != len(target):
-                raise ModelError(f"Term '{filling.term.name}' fills one place of the regressor twice.")
+                raise ModelError(f"Term '{filling.term.name}' fills one entry of the regressor twice.")
             if not target:
                 continue
             together = target == list(range(target[0], target[0] + len(target)))
@@ -80,7 +80,7 @@ class TreeDynamics:
         return tuple(out)
 
     def fill(self, motion: Motion, tile: Array, load: str = UNLOADED) -> None:
-        """The robot's non-zero places of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
+        """The robot's non-zero entries of W for a tile of motion (n, B), into tile (E, B) in the order of `places`."""
         regressor(*self.columns.mechanism, *motion[:3], self._slots, tile)
         if LOAD in self.columns.uses:
             motion = motion._replace(load=self.load(motion, load))
@@ -103,7 +103,7 @@ class TreeDynamics:
         return tau
 
     def term_torque(self, motion: Motion, theta: Array, load: str = UNLOADED) -> Array:
-        """Torque (joints, N) of the terms in a tree; what the gears carry is computed unless the motion holds it."""
+        """Torque (joints, N) of the terms in a tree; the load of the gears is computed unless the motion holds it."""
         tau = np.zeros_like(motion.q)
         if LOAD in self.columns.uses and motion.load is None:
             motion = motion._replace(load=self.load(motion, load))
@@ -113,15 +113,15 @@ class TreeDynamics:
         return tau
 
     def _drive_inertia(self, theta: Array) -> Array:
-        """What the terms add to M: their torque for a unit acceleration of each joint, (n, n)."""
+        """Contribution of the terms to M: their torque for a unit acceleration of each joint, (n, n)."""
         n = self.columns.robot.dof
         still, clock = np.zeros((n, n)), np.zeros(n)
         moving = self.term_torque(Motion(still, still, np.eye(n), clock), theta)
         return moving - self.term_torque(Motion(still, still, still, clock), theta)
 
     def load(self, motion: Motion, load: str = UNLOADED) -> Array:
-        """τ_rigid (n, B) that the gears carry: rigid bodies with the inertias of `carried`, what is known of the
-        payload, the compensator and the nominal springs."""
+        """τ_rigid (n, B), the load of the gears: rigid bodies with the inertias of `carried`, the known parameters of
+        the payload, the compensator and the nominal springs."""
         tau = np.empty_like(motion.q)
         dynamics.inverse_dynamics(*self.columns.mechanism, self.columns.load_links(load), *motion[:3], tau)
         cylinder = self.columns.robot.compensator
@@ -148,9 +148,9 @@ class TreeDynamics:
         )
         if bad >= 0:
             raise ModelError(
-                f"The mass matrix of '{self.columns.robot.name}' is not positive definite for these parameters "
-                f"(nothing is left to move at {self.columns.robot.joint_names[bad]}): they describe no physical robot. "
-                "Check masses, inertias and Ia."
+                f"The mass matrix of '{self.columns.robot.name}' is not positive definite for these parameters (no "
+                f"inertia is left at {self.columns.robot.joint_names[bad]}), so they are not those of a physical "
+                "robot. Check masses, inertias and Ia."
             )
         return out
 

@@ -1,9 +1,9 @@
 """Limits of a motion, and bounds of its position, velocity, acceleration and jerk that hold for all t.
 
-A fine grid proves nothing about the time between its points. Bounds here come from closed forms, from Bernstein
-coefficients (a polynomial lies within their hull), from an inequality for trigonometric polynomials, or from a grid and
-a bound of the second derivative; none is too small, and none but those of a trapezoidal acceleration, which are the
-limits it was made for, is more than a hundredth too large.
+A grid gives no bound between its points. Bounds here come from closed forms, from Bernstein coefficients (a polynomial
+lies within their hull), from an inequality for trigonometric polynomials, or from a grid with a bound of the second
+derivative. None is too small, and none is more than 1 % too large, except those of a trapezoidal acceleration, which
+are the limits of its profile.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from steelyard.motion.bspline import BSpline
 from steelyard.motion.limits import MotionLimits
 from steelyard.motion.trajectory import Chain, Fourier, Quintic, Trajectory, TrapezoidalAcceleration
 
-# Grid points a shortest period: an unseen peak is at most 1 / cos(π / this) of the largest value on the grid.
+# Grid points per shortest period: a peak between them is at most 1 / cos(π / this) times the largest value on the grid.
 PROOF_POINTS = 128
 # The quintic step b(s) = 10 s³ − 15 s⁴ + 6 s⁵ and its derivatives of order 1 to 5: largest absolute values on [0, 1].
 STEP_PEAKS = (1.0, 1.875, 10.0 / np.sqrt(3.0), 60.0, 360.0, 720.0)
 _QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-# Quantities whose limit is a least value.
+# Quantities whose limit is a lower bound.
 _LEAST = ("lower position", "clearance")
 
 
@@ -33,7 +33,8 @@ _LEAST = ("lower position", "clearance")
 class MotionBounds:
     """For all t, each (n,): `lower` ≤ q ≤ `upper` [rad | m], |q̇| ≤ `velocity`, |q̈| ≤ `acceleration`, |q⃛| ≤ `jerk`.
 
-    Where the jerk jumps (a trapezoidal acceleration), it is that of the pieces; where the acceleration jumps, infinite.
+    Where the jerk is discontinuous (a trapezoidal acceleration), its bound is that of the pieces; where the
+    acceleration is discontinuous, the bound of the jerk is infinite.
     """
 
     lower: Array
@@ -44,10 +45,10 @@ class MotionBounds:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """How much of a limit a motion uses. `proven`: for all t; else at `samples` instants.
+class LimitUse:
+    """Extreme value of a motion compared with its limit. `proven`: for all t; else at `samples` instants.
 
-    Of a clearance `joint` is the pair that keeps it, and the limit is the least distance allowed.
+    For a clearance, `joint` is the pair and the limit is the smallest distance allowed.
     """
 
     joint: str
@@ -65,12 +66,12 @@ class Reached:
 
     @property
     def beyond(self) -> float:
-        """By how much the limit is passed; negative where it holds."""
+        """Amount by which the limit is exceeded; negative where it holds."""
         return self.limit - self.value if self.quantity in _LEAST else self.value - self.limit
 
 
-def reached(trajectory: Trajectory, limits: MotionLimits, joints: tuple[str, ...]) -> tuple[Reached, ...]:
-    """Every finite limit of position, velocity, acceleration and jerk beside what is proven for all t."""
+def limit_use(trajectory: Trajectory, limits: MotionLimits, joints: tuple[str, ...]) -> tuple[LimitUse, ...]:
+    """Every finite limit of position, velocity, acceleration and jerk with the bound that is proven for all t."""
     bounds = proven_bounds(trajectory)
     rows = (
         ("lower position", bounds.lower, limits.lower),
@@ -80,7 +81,7 @@ def reached(trajectory: Trajectory, limits: MotionLimits, joints: tuple[str, ...
         ("jerk", bounds.jerk, limits.jerk),
     )
     return tuple(
-        Reached(joint, quantity, float(value[i]), float(limit[i]), proven=True)
+        LimitUse(joint, quantity, float(value[i]), float(limit[i]), proven=True)
         for quantity, value, limit in rows
         for i, joint in enumerate(joints)
         if np.isfinite(limit[i])
@@ -91,7 +92,9 @@ def reached(trajectory: Trajectory, limits: MotionLimits, joints: tuple[str, ...
 def proven_bounds(trajectory: Trajectory) -> MotionBounds:
     """Bounds of a motion that hold for all t, from 0 to its end and at rest before and after."""
     known = ("Fourier", "BSpline", "Quintic", "TrapezoidalAcceleration", "Chain")
-    raise DataError("No proof of bounds is known for this motion. " + choices("kind", type(trajectory).__name__, known))
+    raise DataError(
+        "Bounds cannot be proven for this kind of motion. " + choices("kind", type(trajectory).__name__, known)
+    )
 
 
 @proven_bounds.register
@@ -103,7 +106,7 @@ def _(trajectory: Quintic) -> MotionBounds:
 
 @proven_bounds.register
 def _(trajectory: TrapezoidalAcceleration) -> MotionBounds:
-    """Velocities are those of `extremes`; accelerations and jerks stay within what the profile was made for."""
+    """Velocities are those of `extremes`; accelerations and jerks are the limits of the profile."""
     extremes, acceleration = trajectory.extremes(), trajectory.acceleration
     return MotionBounds(
         extremes.lower, extremes.upper, extremes.speed, acceleration, acceleration / trajectory.jerk_time
@@ -131,13 +134,14 @@ def _(trajectory: Fourier) -> MotionBounds:
 
 
 def grid_share(harmonics: int, points: int) -> float:
-    """cos(π H / M): a trigonometric polynomial of degree H is nowhere larger than its largest absolute value at M > 2 H
-    equal steps of its period, divided by this (Ehlich and Zeller 1964, by Bernstein's inequality)."""
+    """cos(π H / M). The maximum absolute value of a trigonometric polynomial of degree H is at most its largest
+    absolute value at M > 2 H equal steps of its period, divided by this (Ehlich and Zeller 1964, by Bernstein's
+    inequality)."""
     return float(np.cos(np.pi * harmonics / points))
 
 
 def _periodic(trajectory: Fourier) -> MotionBounds:
-    """The whole period, also where the motion is shorter; about the middle of what is seen, as constants are free."""
+    """Bounds over the whole period, also where the motion is shorter, centred on the mid-range of the grid values."""
     harmonics = trajectory.sine.shape[1]
     points = PROOF_POINTS * harmonics
     q, *rest = _series(trajectory, np.arange(points) / (points * trajectory.frequency_hz), 4)
@@ -145,7 +149,7 @@ def _periodic(trajectory: Fourier) -> MotionBounds:
     low, high = q.min(axis=1), q.max(axis=1)
     middle, half = 0.5 * (low + high), 0.5 * (high - low) / share
     speed, acceleration, jerk = (np.abs(x).max(axis=1) / share for x in rest)
-    # where it does not begin at rest, the velocity jumps: no acceleration or jerk is finite there
+    # where it does not begin at rest, the velocity jumps: acceleration and jerk are not bounded there
     _, v, a = trajectory.at([0.0, trajectory.duration])
     starts = np.abs(v).max(axis=1) > 1e-9 * np.maximum(speed, 1e-300)
     jumps = starts | (np.abs(a).max(axis=1) > 1e-9 * np.maximum(acceleration, 1e-300))
@@ -161,8 +165,8 @@ def _periodic(trajectory: Fourier) -> MotionBounds:
 def _windowed(trajectory: Fourier) -> MotionBounds:
     """q − q0 = w s, and f ≤ max on a grid of step h + h²/8 max |f''| with |f''| bounded by sums over the series.
 
-    |(w s)^(k)| ≤ Σ_i C(k, i) |w^(i)| |s^(k−i)|, |w^(i)| ≤ |b^(i)| / blendⁱ. The window bends in the blends alone and
-    its third derivative jumps at their ends, which are points of the grid: between them everything is smooth.
+    |(w s)^(k)| ≤ Σ_i C(k, i) |w^(i)| |s^(k−i)|, |w^(i)| ≤ |b^(i)| / blendⁱ. The window is constant outside the blends,
+    and its third derivative jumps at their ends, which are grid points: between them everything is smooth.
     """
     duration, blend, harmonics = trajectory.duration, trajectory.blend, trajectory.sine.shape[1]
     pulsation = 2 * np.pi * trajectory.frequency_hz * np.arange(1, harmonics + 1)
@@ -214,7 +218,7 @@ def _series(trajectory: Fourier, t: Array, orders: int) -> list[Array]:
 
 
 def _window(trajectory: Fourier, t: Array, middle: float) -> list[Array]:
-    """w and its first three derivatives on a stretch of time that holds `middle`."""
+    """w and its first three derivatives in the interval of time that contains `middle`."""
     if trajectory.blend <= middle <= trajectory.duration - trajectory.blend:
         return [np.ones_like(t), *[np.zeros_like(t)] * 3]
     leaving = middle > trajectory.duration / 2
@@ -225,5 +229,5 @@ def _window(trajectory: Fourier, t: Array, middle: float) -> list[Array]:
 
 
 def _product(series: list[Array], window: list[Array]) -> list[Array]:
-    """Leibniz' rule."""
+    """Derivatives of a product by Leibniz' rule."""
     return [np.sum([_BINOMIAL[k][i] * window[i] * series[k - i] for i in range(k + 1)], axis=0) for k in range(4)]

@@ -1,4 +1,4 @@
-"""BSpline: a smooth rest-to-rest motion held by control points, each of which moves only its neighbourhood."""
+"""BSpline: a smooth rest-to-rest motion given by control points, each with a local effect."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.motion.trajectory import Extremes, Motion, positive
 
-# With v and a zero at both ends the first three control points are one, and so are the last three.
+# With v and a zero at both ends, the first three control points are equal, and so are the last three.
 _RESTING = 3
-# Parts into which a piece is cut before its control polygon is taken for a bound, which errs by one over their square.
+# Number of parts into which a piece is cut before its control polygon serves as a bound; the error decreases with the
+# square of this number.
 _PARTS = 8
 
 
@@ -60,19 +61,20 @@ class BSpline:
             raise DataError(f"The times of a trajectory must be finite and shaped (samples,), not {times.shape}.")
         inside = np.clip(times, 0.0, self.duration)
         q, v, a = (np.ascontiguousarray(np.asarray(spline(inside)).T) for spline in self._splines)
-        # at rest at both ends to rounding, and exactly so outside
+        # at rest at both ends within rounding, and exactly at rest outside
         outside = np.abs(times - self.duration / 2) >= self.duration / 2
         v[:, outside] = 0.0
         a[:, outside] = 0.0
         return q, v, a
 
     def hulls(self) -> tuple[Array, Array, Array, Array]:
-        """Control values (n, M) of q, v, a and jerk: each lies for all t between its smallest and its largest."""
+        """Control values (n, M) of q, v, a and jerk: their range bounds each quantity for all t."""
         q, v, a, jerk = (rows @ self.points.T for rows in hull_rows(self.points.shape[1], self.duration, self.degree))
         return q.T, v.T, a.T, jerk.T
 
     def extremes(self) -> Extremes:
-        """From the hulls: never too small, and too large by a hundredth of the last piece's bend at most."""
+        """Bounds from the hulls: never too small, and too large by at most a hundredth of the curvature of the last
+        piece."""
         q, v, *_ = self.hulls()
         return Extremes(q.min(axis=1), q.max(axis=1), np.abs(v).max(axis=1))
 
@@ -81,20 +83,21 @@ def check_spline(points: int, degree: int) -> None:
     if not 3 <= degree <= 7:
         raise DataError(f"The degree of a B-spline motion must be 3 to 7, not {degree}.")
     if points < max(2, degree - 3):
-        raise DataError(f"A B-spline of degree {degree} needs {max(2, degree - 3)} points or more, not {points}.")
+        raise DataError(f"A B-spline of degree {degree} needs at least {max(2, degree - 3)} points, not {points}.")
 
 
 def basis_rows(points: int, duration: float, degree: int, t: Array) -> Array:
-    """(4, points, N): what every point gives to q, v, a and jerk at the times t (N,) within the motion [s]."""
+    """(4, points, N): contribution of every point to q, v, a and jerk at the times t (N,) within the motion [s]."""
     whole = _spline(points, duration, degree)
     return np.stack([np.asarray(whole.derivative(k)(t) if k else whole(t)).T for k in range(4)])
 
 
 def hull_rows(points: int, duration: float, degree: int) -> tuple[Array, ...]:
-    """For q, v, a and jerk a matrix (M, points) that makes Bernstein coefficients of `_PARTS` parts of every piece.
+    """For each of q, v, a and jerk, a matrix (M, points) that gives the Bernstein coefficients of `_PARTS` parts per
+    piece.
 
-    A polynomial lies within the hull of its Bernstein coefficients: bounds on these hold for all t. They are found from
-    as many values inside the part, by the inverse of the Bernstein basis there.
+    A polynomial lies within the hull of its Bernstein coefficients: bounds on these hold for all t. The coefficients
+    are computed from as many values inside the part, by the inverse of the Bernstein basis there.
     """
     whole = _spline(points, duration, degree)
     knots = np.unique(whole.t)
@@ -102,7 +105,7 @@ def hull_rows(points: int, duration: float, degree: int) -> tuple[Array, ...]:
     out = []
     for order in range(4):
         rank = degree - order
-        # nodes strictly inside, so that no derivative is asked for at a knot where it jumps
+        # nodes strictly inside: at a knot a derivative may jump
         nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(rank + 1) + 0.5) / (rank + 1))
         bernstein = np.stack([comb(rank, k) * nodes**k * (1.0 - nodes) ** (rank - k) for k in range(rank + 1)], axis=1)
         spline = whole.derivative(order) if order else whole
@@ -113,7 +116,7 @@ def hull_rows(points: int, duration: float, degree: int) -> tuple[Array, ...]:
 
 
 def _spline(points: int, duration: float, degree: int) -> Spline:
-    """The basis as one spline with a column a point; c (points + 4, points) takes the ends three times."""
+    """The basis as one spline with one column per point; c (points + 4, points) repeats the end points three times."""
     count = points + 2 * (_RESTING - 1)
     inner = np.linspace(0.0, duration, count - degree + 1)
     knots = np.concatenate([np.zeros(degree), inner, np.full(degree, duration)])

@@ -1,4 +1,4 @@
-"""Capsules for the links of a robot: along its skeleton, or as small as encloses points of its shape."""
+"""Capsules for the links of a robot: along its skeleton, or the smallest that enclose points of its shape."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Joint, Robot
 from steelyard.motion.obstacles import Capsule
 
-# Radii tried for the capsule of least volume, from that of the thinnest to that of a ball.
+# Number of radii tried for the capsule of least volume, from the thinnest capsule to a ball.
 _RADII = 48
-# Steps towards the middle of the points seen along an axis; what they miss of the smallest circle shrinks as 1 / steps.
+# Number of steps towards the centre of the points seen along an axis; the error decreases as 1 / steps.
 _STEPS = 100
-# More points than this are thinned out to those of their hull first.
+# More points than this are first reduced to those of their hull.
 _MANY = 100
-# Points this near [m] are one; no capsule is thinner.
+# Points closer than this [m] are merged; no capsule is thinner.
 _SMALLEST = 1e-4
-# Share by which a capsule is made thicker than the points need, so that rounding leaves none outside.
+# Relative increase of the radius, so that rounding leaves no point outside.
 _ROUNDING = 1e-9
 
 
@@ -40,10 +40,10 @@ class Enclosure(NamedTuple):
 
 
 def enclosing(along: Array, off: Array) -> Enclosure:
-    """The capsule of least volume about an axis that holds the points `along` it and `off` it by a distance, both (N,).
+    """The capsule of least volume about an axis that contains points given by `along` (N,) and distance `off` (N,) [m].
 
-    A radius R ≥ max off holds a point if the start is not beyond  along + √(R² − off²)  and the end not before
-    along − √(R² − off²):  for every R the shortest capsule is known.
+    A radius R ≥ max off contains a point if the start is not beyond  along + √(R² − off²)  and the end not before along
+    − √(R² − off²):  for every R the shortest capsule is known.
     """
     thinnest = float(off.max())
     middle = 0.5 * (float(along.min()) + float(along.max()))
@@ -61,17 +61,15 @@ def enclosing(along: Array, off: Array) -> Enclosure:
     return best
 
 
-def around(points: ArrayLike, link: str) -> Capsule:
+def enclosing_capsule(points: ArrayLike, link: str) -> Capsule:
     """A small capsule that encloses points (N, 3) [m] of a link, in the link's frame.
 
-    Its axis is the principal direction of the points that gives the least volume, through the middle of the smallest
-    circle about them as seen along it.
+    Its axis is the principal direction of the points that gives the least volume, through the centre of the smallest
+    circle around the points as seen along it.
     """
     cloud = np.array(points, float)
     if cloud.ndim != 2 or cloud.shape[1] != 3 or not len(cloud) or not np.all(np.isfinite(cloud)):
-        raise DataError(
-            f"The points around which the capsule of {link} goes must be finite, (N, 3), not {cloud.shape}."
-        )
+        raise DataError(f"The points that the capsule of {link} encloses must be finite, (N, 3), not {cloud.shape}.")
     cloud = _corners(cloud)
     centre = 0.5 * (cloud.min(axis=0) + cloud.max(axis=0))
     from_mean = cloud - cloud.mean(axis=0)
@@ -88,19 +86,19 @@ def around(points: ArrayLike, link: str) -> Capsule:
 
 
 def _corners(cloud: Array) -> Array:
-    """The points that span the hull, once each: the corners of a mesh come with every face they belong to."""
+    """The distinct points that span the hull (a mesh repeats a corner for every face)."""
     cloud = np.unique(cloud, axis=0)
     if len(cloud) <= _MANY:
         return cloud
     try:
         return cloud[ConvexHull(cloud).vertices]
     except QhullError:
-        # flat or thin clouds have no hull; all their points are as good
+        # flat or thin clouds have no hull: keep all their points
         return cloud
 
 
 def _middle(flat: Array) -> Array:
-    """Near the centre of the smallest circle about points (N, 2): ever shorter steps to the farthest of them."""
+    """Approximate centre of the smallest circle around points (N, 2): decreasing steps to the farthest point."""
     middle = 0.5 * (flat.min(axis=0) + flat.max(axis=0))
     best, least = middle, np.inf
     for k in range(1, _STEPS):
@@ -116,10 +114,10 @@ def skeleton(robot: Robot, radius: float) -> tuple[Capsule, ...]:
     """Capsules of one radius [m] along the robot's skeleton, for files that give no shapes.
 
     Every link gets one from a point of its own joint's axis to each joint it carries, to the frame of each body fixed
-    on it (a flange, a tool), and to its own frame, which distal DH frames have at the far end of the link; the base
-    likewise from where it stands. A slide's rail, the way of its origin within its limits, belongs to the link that
-    carries it. A link that has none of these apart from its own joint is a ball: what is beyond has no extent.
-    Coarse: casings stick out of a skeleton.
+    on it (a flange, a tool), and to its own frame, which distal DH frames have at the far end of the link. The base
+    gets the same from its own position. The rail of a prismatic joint, the path of its origin within its limits,
+    belongs to the link that carries it. A link with none of these apart from its own joint becomes a ball, since
+    nothing is known of its extent. The result is coarse: casings extend beyond a skeleton.
     """
     out = []
     for i in (BASE, *robot.bodies.tolist()):
@@ -133,7 +131,8 @@ def skeleton(robot: Robot, radius: float) -> tuple[Capsule, ...]:
 
 
 def skeleton_length(robot: Robot) -> float:
-    """The longest way [m] along the skeleton from a first joint to what the last link carries, or its own frame."""
+    """The longest path [m] along the skeleton from a first joint to the bodies that the last link carries, or its own
+    frame."""
     to_joint: list[float] = []
     longest = 0.0
     for i, joint in enumerate(robot.joints):
@@ -146,7 +145,7 @@ def skeleton_length(robot: Robot) -> float:
 
 
 def _start(robot: Robot, link: int) -> Array:
-    """Where the capsules of a link begin, in its frame: on its own joint's axis; those of the base where it stands."""
+    """Start of the capsules of a link, in its frame: on its own joint's axis; for the base, its own position."""
     return robot.fixed.get(robot.base, Pose()).position if link == BASE else _pivot(robot.joints[link])
 
 
@@ -156,13 +155,13 @@ def _pivot(joint: Joint) -> Array:
 
 
 def _met(joint: Joint) -> Array:
-    """Where a joint is in the frame of the link that carries it; a slide is met at the middle of its rail."""
+    """Position of a joint in the frame of the link that carries it; for a prismatic joint, the middle of its rail."""
     rail = _rail(joint)
     return joint.pose.rotation @ _pivot(joint) + joint.pose.position if rail is None else 0.5 * (rail[0] + rail[1])
 
 
 def _carried(robot: Robot, link: int) -> Iterator[Array]:
-    """Where the joints and the fixed bodies on a link are, in its frame, and the frame's own origin."""
+    """Positions of the joints and the fixed bodies on a link, in its frame, and the frame's own origin."""
     yield from (_met(joint) for joint in robot.joints if joint.parent == link)
     if link != BASE:
         yield from (lump.pose.position for lump in robot.links[link].lumps)
@@ -170,7 +169,7 @@ def _carried(robot: Robot, link: int) -> Iterator[Array]:
 
 
 def _rail(joint: Joint) -> tuple[Array, Array] | None:
-    """The way of a slide's origin in the frame of the link that carries it; None of other joints."""
+    """Path of a prismatic joint's origin in the frame of the link that carries it; None for other joints."""
     limits = joint.limits
     if not (joint.is_prismatic and np.isfinite(limits.lower) and np.isfinite(limits.upper)):
         return None
@@ -179,7 +178,7 @@ def _rail(joint: Joint) -> tuple[Array, Array] | None:
 
 
 def _once(ways: list[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
-    """Segments without those that have been before."""
+    """Segments without duplicates."""
     kept: list[tuple[Array, Array]] = []
     for one in ways:
         if not any(max(np.abs(one[0] - a).max(), np.abs(one[1] - b).max()) < _SMALLEST for a, b in kept):

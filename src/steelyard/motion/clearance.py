@@ -1,4 +1,4 @@
-"""Clearance: how far a robot's capsules stay from one another, from planes and boxes; at postures, and for all t."""
+"""Clearance: distances of a robot's capsules from one another, from planes and boxes; at postures, and for all t."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from steelyard._arrays import Array
 from steelyard._kernels import clearance as kernel
 from steelyard.errors import DataError, ModelError, choices
 from steelyard.model.robot import BASE, Robot
-from steelyard.motion.bounds import Reached, proven_bounds
+from steelyard.motion.bounds import LimitUse, proven_bounds
 from steelyard.motion.obstacles import Capsule, Surroundings
 from steelyard.motion.trajectory import Trajectory
 
-# Postures drawn to find the pairs that touch in every one of them.
+# Number of postures drawn to find the pairs that touch in all of them.
 _POSTURES = 512
-# A proof begins with as many stretches of time, cuts in four those that tell too little, and ends after so many looks.
+# Number of time intervals at the start of a proof, each cut in four if its bound is too low, and the largest number of
+# evaluations.
 _STRETCHES, _CUTS, _LOOKS = 512, 4, 400_000
-# How near a proven clearance comes to the least seen: this share of what is left above the margin, or this length [m].
+# Accuracy of a proven clearance against the smallest one seen: this fraction of what is left above the margin, or this
+# length [m].
 _SHARE, _LENGTH = 0.1, 1e-3
-# What rounding may add to a distance of a few metres [m].
+# Rounding error of a distance of a few metres [m].
 _ROUNDING = 1e-9
 
 
 class _Shapes(NamedTuple):
-    """Capsules, pairs and what they are paired with, as `kernels.clearance` takes them."""
+    """Capsules and pairs in the form that `kernels.clearance` takes."""
 
     link: NDArray[np.int64]
     ends: Array
@@ -43,11 +45,11 @@ class _Shapes(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Clearance:
-    """Distances of the pairs that count, made by `Clearance.of`.
+    """Distances of the pairs that are checked, made by `Clearance.of`.
 
     names      of the pairs, "link3 - floor", "link2 - link5"; capsules of a link that has several are numbered
-    left_out   what does not count, and why: pairs that touch in every posture (of links that a joint connects: that are
-               never farther apart than the margin), pairs to ignore, links without a capsule
+    left_out   pairs that are not checked, with the reason: pairs that touch in every posture (for links connected by a
+               joint: that are never farther apart than the margin), ignored pairs, links without a capsule
     """
 
     robot: Robot
@@ -58,12 +60,9 @@ class Clearance:
 
     @staticmethod
     def of(robot: Robot, surroundings: Surroundings) -> Clearance:
-        """The pairs of a robot that may touch: an error names a link, plane or box that does not exist."""
+        """The pairs of a robot that may touch; raises an error for a link, plane or box that does not exist."""
         if robot.loops:
-            raise ModelError(
-                f"Robot '{robot.name}' has loops, and clearances through their closure are not known yet: only open "
-                "robots can be kept clear."
-            )
+            raise ModelError(f"Robot '{robot.name}' has loops, and clearances are implemented for open robots only.")
         named = [link.name for link in robot.links if not link.virtual]
         for capsule in surroundings.capsules:
             if capsule.link not in (*named, "base", robot.base):
@@ -101,7 +100,7 @@ class Clearance:
 
     @cached_property
     def radii(self) -> Array:
-        """What the capsules of every pair take of the distance of their axes, (P,) [m]."""
+        """Sum of the radii of every pair, (P,) [m]."""
         capsules = self.surroundings.capsules
         return np.array(
             [capsules[a].radius + (capsules[b].radius if kind == kernel.CAPSULE else 0.0) for kind, a, b in self.pairs]
@@ -110,8 +109,8 @@ class Clearance:
     def distances(self, q: Array) -> Array:
         """d (P, N) [m] of every pair at the postures q (n, N), negative where they overlap.
 
-        Of two capsules it is never below −(r₁ + r₂); of a capsule and a box it is that of the axis point nearest to,
-        or deepest in the box, less the radius.
+        For two capsules it is at least −(r₁ + r₂). For a capsule and a box it is that of the axis point nearest to, or
+        deepest in, the box, minus the radius.
         """
         q = np.ascontiguousarray(q, float)
         out = np.empty((len(self), q.shape[1]))
@@ -123,7 +122,8 @@ class Clearance:
         """(n, N): gradient of Σ_p weights[p, s] d_p(q_s) in q, sample by sample, for weights (P, N).
 
         Exact where the closest points are unique. Where they are not (parallel axes, a capsule that lies flat on a
-        plane or face) it is that of one pair of them; in a box that of the nearest face; where two axes cross, zero.
+        plane or face) it is the gradient for one pair of them; inside a box, for the nearest face; where two axes
+        cross, zero.
         """
         q = np.ascontiguousarray(q, float)
         out = np.empty_like(q)
@@ -131,11 +131,11 @@ class Clearance:
         return out
 
     def levers(self, lower: Array, upper: Array) -> Array:
-        """(P, n): how fast a pair's distance can change for every unit of a joint's velocity [m/rad | 1].
+        """(P, n): largest rate of change of a pair's distance per unit of a joint's velocity [m/rad | 1].
 
-        A point of a link moves by joint j at most at its distance from axis j, which is bounded along the chain for
-        all postures; slides are taken within `lower` and `upper` (n,) [m]. Joints that carry both sides move neither
-        against the other.
+        Joint j moves a point of a link at most at the point's distance from axis j, which is bounded along the chain
+        for all postures; prismatic joints are taken within `lower` and `upper` (n,) [m]. A joint that carries both
+        sides of a pair does not change their distance.
         """
         out = np.zeros((len(self), len(self.robot.joints)))
         for row, (kind, one, two) in zip(out, self.pairs, strict=True):
@@ -171,14 +171,14 @@ class Clearance:
         )
 
 
-def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[Reached, ...]:
-    """For every pair a distance [m] that the motion keeps for all t, beside the margin.
+def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[LimitUse, ...]:
+    """For every pair, a lower bound of its distance [m] for all t, with the margin.
 
-    In a stretch of half length h about t₀ the distance is nowhere below  d(t₀) − h Σ_j r_j max |q̇_j|,  with the levers
-    r_j and  max |q̇_j| ≤ min(|q̇_j(t₀)| + h max |q̈_j|, max over all t)  of `proven_bounds`. Stretches that may hold less
-    than the least distance seen elsewhere, or less than the margin, are cut further. A row that is not `proven` ran out
-    of looks: its value holds for all t, but the true one may be larger. Where a distance below the margin was seen,
-    the value is at most that.
+    In a time interval of half length h about t₀ the distance is at least  d(t₀) − h Σ_j r_j max |q̇_j|,  with the
+    levers r_j and  max |q̇_j| ≤ min(|q̇_j(t₀)| + h max |q̈_j|, max over all t)  of `proven_bounds`. Intervals whose
+    bound is below the smallest distance seen elsewhere, or below the margin, are cut further. A row that is not
+    `proven` reached the limit of evaluations: its bound holds for all t, but may be too low. Where a distance below the
+    margin was seen, the bound is at most that.
     """
     if trajectory.dof != clearance.robot.dof:
         raise DataError(f"The motion has {trajectory.dof} joints; '{clearance.robot.name}' has {clearance.robot.dof}.")
@@ -197,11 +197,11 @@ def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[Reac
         lowest = distance - half * (levers @ speed) - _ROUNDING
         wanted = seen - np.maximum(_LENGTH, _SHARE * (seen - margin))
         wanted = np.where(seen >= margin, np.maximum(wanted, margin), wanted)
-        told = lowest >= wanted[:, None]
-        out_of_looks = looks + _CUTS * np.count_nonzero(np.any(waiting & ~told, axis=0)) > _LOOKS
-        settled = waiting & (told | out_of_looks)
+        decided = lowest >= wanted[:, None]
+        out_of_looks = looks + _CUTS * np.count_nonzero(np.any(waiting & ~decided, axis=0)) > _LOOKS
+        settled = waiting & (decided | out_of_looks)
         least = np.minimum(least, np.where(settled, lowest, np.inf).min(axis=1, initial=np.inf))
-        proven = ~np.any(waiting & ~told, axis=1)
+        proven = ~np.any(waiting & ~decided, axis=1)
         again = np.any(waiting & ~settled, axis=0)
         if not again.any():
             break
@@ -210,7 +210,7 @@ def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[Reac
         waiting = np.repeat((waiting & ~settled)[:, again], _CUTS, axis=1)
         middle = (middle[again][:, None] + steps).ravel()
     return tuple(
-        Reached(name, "clearance", float(least[k]), margin, proven=bool(proven[k]), samples=looks)
+        LimitUse(name, "clearance", float(least[k]), margin, proven=bool(proven[k]), samples=looks)
         for k, name in enumerate(clearance.names)
     )
 
@@ -219,7 +219,7 @@ def proven_clearance(trajectory: Trajectory, clearance: Clearance) -> tuple[Reac
 
 
 def _pairs(robot: Robot, surroundings: Surroundings) -> Iterator[tuple[int, int, int]]:
-    """Kind, capsule and other of everything that moves against something else."""
+    """Kind, capsule and other side of every pair whose sides move relative to each other."""
     link = [robot.link_index(capsule.link) for capsule in surroundings.capsules]
     moving = [c for c, i in enumerate(link) if i != BASE]
     for kind, others in ((kernel.PLANE, surroundings.planes), (kernel.BOX, surroundings.boxes)):
@@ -232,19 +232,19 @@ def _pairs(robot: Robot, surroundings: Surroundings) -> Iterator[tuple[int, int,
 def _why_not(
     pair: tuple[int, int, int], farthest: float, robot: Robot, surroundings: Surroundings, ignored: set[frozenset[str]]
 ) -> str | None:
-    """Why a pair need not be kept apart, whose sides are seen to come as far apart as `farthest` [m]; None if it must.
+    """Why a pair is not checked, given the largest distance `farthest` [m] of its sides; None if it must be checked.
 
-    Capsules that share a point of a joint's axis touch however it turns. Those of neighbours that miss it by a gap
-    narrower than the margin are no different: no motion keeps them apart, and it is how the robot is built.
+    Capsules that share a point of a joint's axis touch at any joint angle. Capsules of neighbouring links with a gap
+    narrower than the margin are left out too: the gap comes from the design of the robot, and no motion can widen it.
     """
     kind, one, two = pair
     if frozenset(_links(pair, robot, surroundings)) in ignored:
-        return "ignored as asked"
+        return "ignored on request"
     if kind != kernel.CAPSULE:
         return None
     above, below = sorted(robot.link_index(surroundings.capsules[side].link) for side in (one, two))
     if _solid_parent(robot, below) == above:
-        near = "touch" if farthest <= 0.0 else "are nearer than the margin"
+        near = "touch" if farthest <= 0.0 else "are closer than the margin"
         return f"neighbours that {near} in every posture" if farthest <= surroundings.margin else None
     return "touch in every posture" if farthest <= 0.0 else None
 
@@ -274,7 +274,7 @@ def _name(pair: tuple[int, int, int], labels: list[str], surroundings: Surroundi
 
 
 def _links(pair: tuple[int, int, int], robot: Robot, surroundings: Surroundings) -> tuple[str, str]:
-    """Both sides of a pair by the names that `ignored` uses, the base as "base"."""
+    """Both sides of a pair by the names that `ignored` uses; the base is "base"."""
     kind, one, two = pair
     first = surroundings.capsules[one].link
     if kind == kernel.CAPSULE:
@@ -299,7 +299,7 @@ def _ignored(robot: Robot, surroundings: Surroundings) -> set[frozenset[str]]:
 
 
 def _postures(robot: Robot) -> Array:
-    """(n, `_POSTURES`) within the robot's ranges, ±π rad or ±1 m where it states none; always the same."""
+    """(n, `_POSTURES`) within the robot's ranges, ±π rad or ±1 m where it states none; always the same postures."""
     reach = np.array([1.0 if joint.is_prismatic else np.pi for joint in robot.joints])
     lower = np.array([joint.limits.lower for joint in robot.joints])
     upper = np.array([joint.limits.upper for joint in robot.joints])
@@ -308,10 +308,11 @@ def _postures(robot: Robot) -> Array:
 
 
 def _levers(robot: Robot, capsule: Capsule, lower: Array, upper: Array) -> Iterator[tuple[int, float]]:
-    """For every joint that carries a capsule the largest distance of its axis from the joint's, for all postures [m].
+    """For every joint that carries a capsule, the largest distance of the capsule's axis from the joint's, for all
+    postures [m].
 
-    `points` are what is carried in the frame of the link at hand, as centres of balls of one radius: the capsule's ends
-    (a distance is largest at an end), then a point of each joint's axis on the way, about which the rest turns.
+    `points` are centres of balls of one radius in the frame of the current link: the capsule's ends (a distance is
+    largest at an end), then a point of each joint's axis along the chain, about which the rest rotates.
     """
     points, ball = np.stack([capsule.start, capsule.end]), 0.0
     for j in robot.ancestors(robot.link_index(capsule.link)):

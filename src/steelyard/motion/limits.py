@@ -1,4 +1,4 @@
-"""MotionLimits: what a motion may use of a robot, joint by joint."""
+"""MotionLimits: the limits of a motion, per joint."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from steelyard.model.robot import Robot
 
 @dataclass(frozen=True, eq=False)
 class MotionLimits:
-    """What a motion may use, each (n,): positions [rad | m], their rates [/s, /s², /s³], torques [N·m | N].
+    """Limits of a motion, each (n,): positions [rad | m], their rates [/s, /s², /s³], torques [N·m | N].
 
-    Infinity leaves a quantity free. `torque` bounds the torque of the nominal model.
+    An infinite limit leaves a quantity free. `torque` bounds the torque of the nominal model.
     """
 
     lower: Array
@@ -44,12 +44,13 @@ class MotionLimits:
         share: float = 0.95,
         torque_share: float = 0.9,
     ) -> MotionLimits:
-        """A `share` of the robot file's ranges and speeds and `torque_share` of its efforts: the rest is a margin.
+        """A fraction `share` of the robot file's ranges and speeds and `torque_share` of its efforts; the rest is a
+        margin.
 
         Robot files give no accelerations: state them [rad/s² | m/s²]. A joint without a range gets ±π rad or ±1 m.
         """
         if not (0.0 < share <= 1.0 and 0.0 < torque_share <= 1.0):
-            raise DataError(f"Shares of the limits lie above 0 and up to 1, not {share} and {torque_share}.")
+            raise DataError(f"Shares of the limits must be above 0 and at most 1, not {share} and {torque_share}.")
         reach = np.array([1.0 if joint.is_prismatic else np.pi for joint in robot.axes])
         lower = np.array([joint.limits.lower for joint in robot.axes])
         upper = np.array([joint.limits.upper for joint in robot.axes])
@@ -66,16 +67,16 @@ class MotionLimits:
         )
 
 
-# What a joint is taken to do where nobody says: its speed [rad/s | m/s], and the time in which it gains its top speed.
+# Default where a limit is not stated: speed [rad/s | m/s], and time to reach the top speed.
 UNSTATED_SPEED = (np.pi, 0.5)
 SPEED_UP_S = 0.5
 
 
 def completed(robot: Robot, limits: MotionLimits) -> tuple[MotionLimits, tuple[str, ...]]:
-    """Limits with the velocities and accelerations that nobody stated, and sentences about what was taken.
+    """Limits with defaults for the velocities and accelerations that are not stated, and sentences about these.
 
-    A velocity that is infinite becomes `UNSTATED_SPEED` (that of a joint that turns, of one that slides), then an
-    acceleration that is infinite velocity / `SPEED_UP_S`: robot files give no accelerations.
+    An infinite velocity becomes `UNSTATED_SPEED` (one value for revolute, one for prismatic joints), then an infinite
+    acceleration becomes velocity / `SPEED_UP_S`: robot files give no accelerations.
     """
     usual = np.array([UNSTATED_SPEED[joint.is_prismatic] for joint in robot.axes])
     velocity = np.where(np.isfinite(limits.velocity), limits.velocity, usual)
@@ -93,5 +94,5 @@ def completed(robot: Robot, limits: MotionLimits) -> tuple[MotionLimits, tuple[s
                 f"{robot.axis_names[k]} {after[k]:.3g} {'m' if robot.axes[k].is_prismatic else 'rad'}{unit}"
                 for k in taken
             )
-            said.append(f"No limit of {what} is stated; taken{why}: {listed}.")
+            said.append(f"No limit of {what} is given; assumed{why}: {listed}.")
     return replace(limits, velocity=velocity, acceleration=acceleration), tuple(said)

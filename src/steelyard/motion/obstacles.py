@@ -1,7 +1,7 @@
-"""Surroundings: what a robot must not touch, and the capsules that stand for its links.
+"""Surroundings: the obstacles of a robot, and the capsules that represent its links.
 
-Frozen shapes in metres, seen from the root of the robot description (the world in which gravity is given, where a
-base link may stand on a pedestal); what they mean for a motion is told by `clearance`.
+Frozen shapes in metres, in the root frame of the robot description (the world in which gravity is given, where a base
+link may stand on a pedestal). `clearance` computes their distances.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from steelyard.model.pose import Pose
 class Capsule:
     """All points within `radius` [m] of the segment from `start` to `end` (3,) [m], in the frame of a link or the base.
 
-    `link` is a moving link of the robot, or "base". A sphere starts where it ends. A link may have several.
+    `link` is a moving link of the robot, or "base". A sphere has equal ends. A link may have several capsules.
     """
 
     link: str
@@ -39,10 +39,10 @@ class Capsule:
 @final
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The robot stays where normal · x ≥ offset, x seen from the root of the robot description.
+    """The robot stays where normal · x ≥ offset, with x in the root frame of the robot description.
 
-    normal     (3,) of any length but zero, kept with length 1
-    offset     how far along the normal the plane lies from the root's origin [m], whatever length the normal had
+    normal     (3,) of any non-zero length, stored with length 1
+    offset     distance of the plane from the root's origin along the normal [m], for any length of the normal
     """
 
     name: str
@@ -53,14 +53,16 @@ class Plane:
         normal = _three(f"The normal of plane '{self.name}'", self.normal)
         largest = float(np.abs(normal).max())
         if largest == 0.0:
-            raise DataError(f"The normal of plane '{self.name}' is zero: give the direction in which the robot stays.")
-        # by the largest entry first, so that no square over- or underflows
+            raise DataError(
+                f"The normal of plane '{self.name}' is zero: give the direction of the side on which the robot stays."
+            )
+        # scaled by the largest entry first, so that no square overflows or underflows
         object.__setattr__(self, "normal", _frozen(normal / largest / np.linalg.norm(normal / largest)))
         if not np.isfinite(self.offset):
             raise DataError(f"The offset of plane '{self.name}' must be finite [m], not {self.offset}.")
 
     def placed(self, frame: Pose) -> Plane:
-        """The plane, stated in a frame, as seen from where the frame is: n' = R n, offset' = offset + n' · p."""
+        """A plane stated in a frame, transformed by the frame's pose: n' = R n, offset' = offset + n' · p."""
         normal = frame.rotation @ self.normal
         return Plane(self.name, normal, self.offset + float(normal @ frame.position))
 
@@ -68,9 +70,9 @@ class Plane:
 @final
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Nothing of the robot may be inside: `centre` (3,) and `size` (3,) [m], seen from the root of the description.
+    """A box that the robot must not enter: `centre` (3,) and `size` (3,) [m], in the root frame of the description.
 
-    `rotation` (3, 3) turns the box: its columns are the directions of its edges.
+    The columns of `rotation` (3, 3) are the directions of its edges.
     """
 
     name: str
@@ -91,7 +93,7 @@ class Box:
         object.__setattr__(self, "rotation", _frozen(rotation))
 
     def placed(self, frame: Pose) -> Box:
-        """The box, stated in a frame, as seen from where the frame is."""
+        """A box stated in a frame, transformed by the frame's pose."""
         seen = frame @ Pose(self.rotation, self.centre)
         return Box(self.name, seen.position, self.size, seen.rotation)
 
@@ -99,13 +101,13 @@ class Box:
 @final
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What must stay apart, and by how much.
+    """Obstacles, the robot's shape, and the required distance.
 
-    capsules        the robot, link by link; `capsules.skeleton` or `formats.shapes.read_capsules` make them
-    planes, boxes   where it must not go
-    margin          the distance that must remain everywhere [m]
+    capsules        the robot, link by link; made by `capsules.skeleton` or `formats.shapes.read_capsules`
+    planes, boxes   obstacles
+    margin          smallest distance allowed everywhere [m]
     self_collision  whether links must stay clear of one another and of the base. Pairs of capsules that touch in every
-                    posture do not count, as those that meet at a joint do: a tool that could fold back onto the
+                    posture are left out, e.g. those that meet at a joint: a tool that could fold back onto the
                     forearm, which it meets at the wrist, needs a second capsule for its far end
     ignored         pairs of names (links, planes, boxes) that may touch
     """
@@ -122,14 +124,16 @@ class Surroundings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "ignored", tuple((str(a), str(b)) for a, b in self.ignored))
         if not self.capsules:
-            raise DataError("Surroundings need a capsule for every link that may touch something: see `skeleton`.")
+            raise DataError(
+                "Surroundings need at least one capsule, one per link that may touch something: see `skeleton`."
+            )
         if not (np.isfinite(self.margin) and self.margin >= 0.0):
-            raise DataError(f"The margin of a clearance must be zero or more [m], not {self.margin}.")
+            raise DataError(f"margin must be zero or positive [m], not {self.margin}.")
         names = [thing.name for thing in (*self.planes, *self.boxes)]
         links = {capsule.link for capsule in self.capsules}
         for k, name in enumerate(names):
             if not name or name in names[:k] or name in links:
-                raise DataError(f"Every plane and box needs a name of its own that no link has; '{name}' is not.")
+                raise DataError(f"Every plane and box needs a unique name that no link has, not '{name}'.")
 
 
 def _frozen(values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Trajectory: analytic q(t), v(t), a(t) that excite a robot, with extremes known between samples too.
+"""Trajectory: analytic q(t), v(t), a(t) that excite a robot, with extremes that hold between samples too.
 
 Arrays are lanes, (joints, samples) and (joints, points). Units are those of the joints: rad or m, s.
 """
@@ -67,7 +67,7 @@ class Quintic:
     def __post_init__(self) -> None:
         points, times = _points(self.points), _frozen("times", self.times, 1)
         if times.size != points.shape[1]:
-            raise DataError(f"{points.shape[1]} points need as many times, not {times.size}.")
+            raise DataError(f"{points.shape[1]} points need the same number of times, not {times.size}.")
         if times[0] != 0.0 or np.any(np.diff(times) <= 0.0):
             raise DataError(f"Times must start at 0 and increase, not {times.tolist()[:10]}.")
         object.__setattr__(self, "points", points)
@@ -120,7 +120,7 @@ class TrapezoidalAcceleration:
             object.__setattr__(self, name, _frozen(name, np.broadcast_to(limit, points.shape[0]), 1))
         positive("jerk time", self.jerk_time)
         if np.any(np.all(np.diff(points, axis=1) == 0.0, axis=0)):
-            raise DataError("Two points in a row are the same. Leave one out, and chain a dwell where a rest is meant.")
+            raise DataError("Two consecutive points are equal. Remove one, and chain a `dwell` for a rest.")
 
     @property
     def duration(self) -> float:
@@ -137,11 +137,11 @@ class TrapezoidalAcceleration:
 
     @cached_property
     def _pieces(self) -> tuple[Array, ...]:
-        """Knots and q, v, a, jerk at the start of each piece, (n, 7(K−1) + 1): seven pieces a segment."""
+        """Knots and q, v, a, jerk at the start of each piece, (n, 7(K−1) + 1): seven pieces per segment."""
         step = np.diff(self.points, axis=1)
         ramp, hold, cruise = _fastest(np.abs(step), self.velocity[:, None], self.acceleration[:, None], self.jerk_time)
         total = 4 * ramp + 2 * hold + cruise
-        # A joint that stays where it is has no duration of its own: any profile of height zero will do.
+        # A joint that does not move in a segment has no duration of its own: use a profile of height zero.
         stretch = np.where(total > 0, total.max(axis=0) / np.where(total > 0, total, 1.0), 1.0)
         ramp = np.where(total > 0, ramp * stretch, total.max(axis=0) / 4)
         hold, cruise = hold * stretch, cruise * stretch
@@ -153,7 +153,7 @@ class TrapezoidalAcceleration:
         velocity = np.cumsum(gained, axis=-1) - gained
         moved = velocity * spans + acceleration * spans**2 / 2 + slope * spans**3 / 6
         position = self.points[:, :-1, None] + np.cumsum(moved, axis=-1) - moved
-        # The segments begin together: their common start plus each joint's own phases.
+        # All joints start a segment together: the common start plus each joint's own phases.
         begin = np.concatenate([[0.0], np.cumsum(total.max(axis=0))])
         knots = begin[:-1, None] + np.cumsum(spans, axis=-1) - spans
         ends = (np.full((self.dof, 1), begin[-1]), self.points[:, -1:], *[np.zeros((self.dof, 1))] * 3)
@@ -207,7 +207,7 @@ class Fourier:
         positive("frequency", self.frequency_hz)
         positive("duration", self.duration)
         if not 0.0 <= self.blend <= self.duration / 2:
-            raise DataError(f"The blend of {self.blend} s must lie between 0 and half the duration, {self.duration} s.")
+            raise DataError(f"blend is {self.blend} s and must be between 0 and half the duration ({self.duration} s).")
 
     @property
     def dof(self) -> int:
@@ -232,9 +232,10 @@ class Fourier:
         return b, np.where(leaving, -db, db) / self.blend, ddb / self.blend**2
 
     def extremes(self) -> Extremes:
-        """A grid of 128 points a shortest period (and a blend), then bisection of every change of sign of v and a.
+        """Extremes on a grid of 128 points per shortest period (and per blend), refined by bisection where v or
+        a changes sign.
 
-        An extreme pair that falls between two grid points unseen is smaller than 1e-5 of the highest harmonic.
+        A pair of extremes between two grid points that is missed is smaller than 1e-5 of the highest harmonic.
         """
         count = int(np.ceil(self.duration * self.frequency_hz * self.sine.shape[1] * _POINTS_PER_PERIOD)) + 2
         edge = np.linspace(0.0, self.blend, _POINTS_PER_PERIOD + 1)
@@ -260,7 +261,7 @@ class Fourier:
 @final
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Trajectories one after another; each must begin at rest where the one before came to rest."""
+    """Trajectories in sequence; each must begin at rest where the previous one ended."""
 
     parts: tuple[Trajectory, ...]
 
@@ -306,7 +307,7 @@ def dwell(position: ArrayLike, duration: float) -> Quintic:
 
 
 def chain(parts: Sequence[Trajectory], rest: float = 0.0) -> Chain:
-    """The parts one after another, standing still for `rest` [s] between them."""
+    """The parts in sequence, with a rest of `rest` [s] between them."""
     linked: list[Trajectory] = []
     for part in parts:
         if linked and rest != 0.0:
@@ -319,7 +320,7 @@ def _fastest(distance: Array, velocity: Array, acceleration: Array, ramp: float)
     """Lengths of ramp, constant acceleration and cruise of the fastest profile over a distance, elementwise.
 
     With ramp r and hold h at acceleration A the joint reaches v = A (r + h) and covers A (r + h)(2 r + h) without
-    cruise. Peak speed and acceleration end up at or below the limits because h and the cruise are chosen so.
+    cruise. h and the cruise are chosen such that peak speed and acceleration do not exceed the limits.
     """
     hold_at_limit = np.maximum(velocity / acceleration - ramp, 0.0)
     hold_for_distance = (np.sqrt(ramp**2 + 4 * distance / acceleration) - 3 * ramp) / 2
@@ -338,7 +339,7 @@ def _blend(s: Array) -> Motion:
 
 
 def _clipped(t: ArrayLike, duration: float) -> tuple[Array, Mask]:
-    """Times within [0, duration], and where they were outside by more than rounding."""
+    """Times within [0, duration], and a mask of those outside by more than rounding."""
     times = _frozen("t", t, 1)
     outside = np.abs(times - duration / 2) > duration * (0.5 + 1e-9)
     return np.clip(times, 0.0, duration), outside
@@ -355,20 +356,20 @@ def _check_join(k: int, one: Trajectory, two: Trajectory) -> None:
         raise DataError(f"Part {k} of the chain moves {one.dof} joints and part {k + 1} moves {two.dof}.")
     end, start = one.at([one.duration]), two.at([0.0])
     if np.abs(end[0] - start[0]).max() > _JOIN_TOLERANCE:
-        raise DataError(f"Part {k + 1} of the chain does not start where part {k} ends. Put a Quintic between them.")
+        raise DataError(f"Part {k + 1} of the chain does not start where part {k} ends. Insert a Quintic between them.")
     if max(np.abs(end[1]).max(), np.abs(start[1]).max()) > _JOIN_TOLERANCE:
-        raise DataError(f"Parts {k} and {k + 1} of the chain do not meet at rest. Give the Fourier series a blend.")
+        raise DataError(f"Part {k} does not end at rest where part {k + 1} begins: set `blend` of the Fourier series.")
 
 
 def _points(values: ArrayLike) -> Array:
     points = _frozen("points", values, 2)
     if points.shape[0] < 1 or points.shape[1] < 2:
-        raise DataError(f"A trajectory needs two or more points, shaped (joints, points), not {points.shape}.")
+        raise DataError(f"A trajectory needs at least two points, shaped (joints, points), not {points.shape}.")
     return points
 
 
 def _frozen(name: str, values: ArrayLike, dimensions: int) -> Array:
-    """A read-only finite copy of the expected number of dimensions."""
+    """A read-only finite copy with the expected number of dimensions."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Causal rows: raw chunks of a running log to decimated rows, a fixed time later, with the filters of a log on disk."""
+"""Causal rows: raw chunks of a running log to decimated rows after a fixed delay, with the filters of a log on disk."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from steelyard.signals.clock import interpolated
 from steelyard.signals.derivatives import EDGE_PERIODS, Differences, Smoother, noise_ratio
 from steelyard.signals.prepare import Preparation
 
-# A step of the clock within this fraction of the usual one is no jitter.
+# A step of the clock within this fraction of the usual one is not jitter.
 _UNIFORM = 0.01
-# Numbers of a filter's response that may be kept, 48 MB with its three outputs; longer filters are run each time.
+# Largest number of values of a filter's response that is stored, 48 MB with its three outputs; longer filters are run
+# each time.
 _LARGEST = 2_000_000
-# Rows come out in tiles of about this long [s]: shorter ones cost more calls, longer ones come later.
+# Length of a tile of rows [s]: shorter ones cost more calls, longer ones arrive later.
 TILE_S = 0.05
 
 
@@ -38,12 +39,11 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Lookahead:
-    """The filters of positions, made causal by waiting: a sample is given out when `periods` of the cut-off after it
-    have been seen.
+    """The position filters, made causal by a delay: a sample is returned `periods` of the cut-off later.
 
-    The filters are those of `prepare` (`Differences` or `Smoother`) on a window that ends so much later. With
-    `HALO_PERIODS` (15) their values are those of the whole log filtered at once, to rounding; with the default, 4, they
-    are within 1e-4 of the edge, as the last clean sample of a log on disk is.
+    The filters are those of `prepare` (`Differences` or `Smoother`) on a window that ends later by this delay. With
+    `HALO_PERIODS` (15) the values equal those of the whole log filtered at once, to rounding; with the default, 4, they
+    are within 1e-4 of the edge effect, as the last clean sample of a log on disk.
     """
 
     preparation: Preparation
@@ -52,12 +52,12 @@ class Lookahead:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.rate) and self.rate > 0.0):
-            raise DataError(f"The rate of a running log must be a positive number [Hz], not {self.rate!r}.")
+            raise DataError(f"rate_hz of a stream must be a positive number [Hz], not {self.rate!r}.")
         cutoff = self.preparation.cutoff_hz
         if cutoff is not None and not cutoff < 0.5 * self.rate:
             raise DataError(f"prepare.cutoff_hz = {cutoff:g} is not below half the rate ({self.rate:g} Hz).")
         if not 1.0 <= self.periods < np.inf:
-            raise DataError(f"lookahead must be one period of the cut-off or more, not {self.periods!r}.")
+            raise DataError(f"lookahead must be at least one period of the cut-off, not {self.periods!r}.")
 
     def method(self, ratio: float | None = None) -> Differences | Smoother:
         cutoff = self.preparation.cutoff_hz
@@ -67,12 +67,12 @@ class Lookahead:
 
     @cached_property
     def edge(self) -> int:
-        """Samples at the start of a stretch that are never given out."""
+        """Samples at the start of a stretch that are never returned."""
         return self.method().edge
 
     @cached_property
     def samples(self) -> int:
-        """How many samples later one is given out, at the earliest; never more than the filter's memory."""
+        """Delay in samples after which a sample is returned, at the earliest; at most the filter's memory."""
         cutoff = self.preparation.cutoff_hz
         waited = 0 if cutoff is None else int(np.ceil(self.periods / cutoff * self.rate * (1.0 - 1e-9)))
         return min(waited + 4, max(self.method().halo, 4))
@@ -81,8 +81,8 @@ class Lookahead:
 class WindowFilter:
     """Position, velocity and acceleration of the inner samples of a window.
 
-    The filters are linear, and all windows but the first of a stretch are alike: their response to every sample of the
-    window is worked out once and is a matrix from then on.
+    The filters are linear, and all windows of a stretch but the first are the same: their response to every sample of
+    the window is computed once and then applied as a matrix.
     """
 
     def __init__(self, method: Differences | Smoother, rate: float) -> None:
@@ -113,7 +113,7 @@ class WindowFilter:
         return q, v, a
 
     def _responses(self, length: int, with_velocity: bool, inner: slice) -> Array:
-        """Response (W or 2W, 3T) to a unit in every sample, some hundred at a time."""
+        """Response (W or 2W, 3T) to a unit in every sample, computed in batches of some hundred."""
         parts = []
         for kind in range(1 + with_velocity):
             for first in range(0, length, 256):
@@ -125,8 +125,8 @@ class WindowFilter:
 
 
 class CausalRows:
-    """Rows of one running log: `push` raw chunks, get the decimated rows they finish. Chunks leave no trace: samples
-    are cut into tiles counted from the start of each stretch.
+    """Rows of one running log: `push` raw chunks, get the decimated rows they complete. The result does not depend on
+    the chunks: samples are cut into tiles counted from the start of each stretch.
 
     A step of the clock longer than `gap_s` starts a new stretch, as in `prepare`.
     """
@@ -149,17 +149,17 @@ class CausalRows:
 
     @property
     def delay(self) -> float:
-        """How long after a sample the row centred on it comes, at the most [s]: position filter, half the parallel
-        filter, one tile, one step of the clock where it is resampled."""
+        """Largest delay between a sample and the row centred on it [s]: position filter, half the parallel filter, one
+        tile, and one step of the clock where it is resampled."""
         late = self.lookahead.samples + self.decimator.half + self.tile + 2 * self.resample
         return late / self.rate
 
     def push(self, chunk: Chunk) -> Iterator[RowBatch]:
-        """Rows finished by this chunk."""
+        """Rows completed by this chunk."""
         yield from self.push_checked(*self.checked(chunk))
 
     def push_checked(self, t: Array, x: Array) -> Iterator[RowBatch]:
-        """Rows finished by times (m,) and channels q, effort and, if any, v (2n or 3n, m) from `checked`."""
+        """Rows completed by times (m,) and channels q, effort and, if any, v (2n or 3n, m) from `checked`."""
         cuts = np.flatnonzero(np.diff(t, prepend=self.last if np.isfinite(self.last) else t[:1]) > self.gap)
         bounds = [0, *(int(k) for k in cuts if k > 0), len(t)]
         for k, (first, stop) in enumerate(pairwise(bounds)):
@@ -174,7 +174,7 @@ class CausalRows:
             self.last = float(t[-1])
 
     def close(self) -> Iterator[RowBatch]:
-        """The rows that still come when a stretch ends: those whose look-ahead lies inside it."""
+        """The remaining rows when a stretch ends: those whose look-ahead lies inside it."""
         if self.stretch is not None:
             yield from self.stretch.close()
             self.offset += self.stretch.rows.stream.done
@@ -187,13 +187,14 @@ class CausalRows:
         parts = [np.asarray(x, float) for x in (chunk.q, chunk.effort, chunk.v) if x is not None]
         if t.ndim != 1 or any(x.shape != (n, len(t)) for x in parts):
             shapes = ", ".join(str(x.shape) for x in parts)
-            raise DataError(f"A chunk has times (m,) and channels ({n}, m); got {t.shape} and {shapes}.")
+            raise DataError(f"A chunk needs times (m,) and channels ({n}, m), not {t.shape} and {shapes}.")
         x = np.concatenate(parts)
         finite = np.isfinite(t) & np.isfinite(x).all(axis=0)
         if not finite.all():
             if self.lookahead.preparation.missing == "error":
                 raise DataError(
-                    f'Row {int(np.argmin(finite))} of a chunk holds NaN. Mend the source, or set missing = "drop".'
+                    f'Row {int(np.argmin(finite))} of a chunk contains NaN. Fix the source, or set missing = "drop" in '
+                    "[prepare]."
                 )
             t, x = t[finite], x[:, finite]
         step = np.diff(t, prepend=self.last)
@@ -205,14 +206,14 @@ class CausalRows:
         off = np.isfinite(step) & (step <= self.gap) & (np.abs(step * self.rate - 1.0) > _UNIFORM)
         if not self.resample and off.any():
             raise DataError(
-                f"The clock steps by {1e3 * step[off][0]:.4g} ms at {t[off][0]:.6g} s where {1e3 / self.rate:.4g} ms "
-                "are usual. Lay it on a grid with resample=True, or give the right rate_hz."
+                f"The clock steps by {1e3 * step[off][0]:.4g} ms at {t[off][0]:.6g} s instead of {1e3 / self.rate:.4g} "
+                "ms. Resample it with resample=True, or set the right rate_hz."
             )
         return t, x
 
 
 class _Stretch:
-    """A gap-free part of the stream on its way from raw rows to decimated ones."""
+    """A gap-free part of the stream while it is processed from raw rows to decimated ones."""
 
     def __init__(self, owner: CausalRows, start: float) -> None:
         self.owner, self.start = owner, start
@@ -234,7 +235,7 @@ class _Stretch:
             yield from self._samples(self.x[:, :0], last=True)
 
     def _on_grid(self, t: Array, x: Array) -> Array:
-        """Samples that the rows so far determine, by the cubic interpolation of `on_grid`."""
+        """Samples that are determined by the rows so far, by the cubic interpolation of `on_grid`."""
         self.t = np.concatenate([self.t, t])
         self.raw = np.concatenate([self.raw, x], axis=1) if self.raw.size else x
         if len(self.t) < 4:
@@ -249,7 +250,7 @@ class _Stretch:
         return interpolated(self.t, self.raw, grid) if len(grid) else np.empty((len(self.raw), 0))
 
     def _samples(self, x: Array, last: bool) -> Iterator[RowBatch]:
-        """Derivatives tile by tile as soon as their look-ahead is there, and the rows they finish."""
+        """Derivatives tile by tile as soon as their look-ahead is available, and the rows they complete."""
         if x.size:
             self.x = np.concatenate([self.x, x], axis=1) if self.x.size else x
         have, ahead, tile = self.origin + self.x.shape[1], self.owner.lookahead.samples, self.owner.tile
@@ -259,7 +260,7 @@ class _Stretch:
             self.next += width
             assert self.owner.windows is not None
             start = max(0, self.next - self.owner.windows.method.halo)
-            if start - self.origin > 4 * tile + self.x.shape[1] // 2:  # seldom: it copies
+            if start - self.origin > 4 * tile + self.x.shape[1] // 2:  # rarely, because it copies
                 self.x, self.origin = self.x[:, start - self.origin :].copy(), start
 
     def _windows(self) -> WindowFilter:

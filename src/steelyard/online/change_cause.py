@@ -1,4 +1,4 @@
-"""Pick-up: what changed on a robot that was identified a moment ago, and what it weighs if it is a body."""
+"""Cause of a change of a robot since its identification, and the parameters of the body if it is a payload."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from steelyard.regression.information import Information, triangular
 from steelyard.regression.statistics import jackknife_covariance
 
 Kind = Literal["payload", "friction", "unknown"]
-# Twice the log of the odds, correlation taken off, at which one cause is called rather than the other: 1 in 20,000.
+# Twice the log of the odds, corrected for correlation, at which one cause is preferred to the other: 1 in 20,000.
 CLEAR = 20.0
-# A cause must explain so much of what is above the usual residual.
+# Fraction of the excess over the usual residual that a cause must explain.
 LEAST_SHARE = 0.5
 _LIGHTEST, _GUESS, _ITERATIONS = 0.05, 2.0, 5
 _ROUNDING = 1e-12
@@ -31,17 +31,16 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Tool:
-    """What is expected of a body that a robot picks up: its mass lies about `reach` [m] from the origin of its frame
-    (`Payload.pose`), whatever it weighs.
+    """Prior of a body that is picked up: its mass lies about `reach` [m] from the origin of its frame (`Payload.pose`).
 
-    σ(MX) = reach · |M|,  σ(XX) = reach² · |M|  around zero; of the mass itself nothing is expected.
+    σ(MX) = reach · |M|,  σ(XX) = reach² · |M|  around zero; the mass itself has no prior.
     """
 
     reach: float = 0.2
 
     def __post_init__(self) -> None:
         if not 0.0 < self.reach < np.inf:
-            raise EstimationError(f"The reach of a tool must be positive [m], not {self.reach!r}.")
+            raise EstimationError(f"reach must be positive [m], not {self.reach!r}.")
 
     def widths(self, mass: float) -> Array:
         """σ of XX … M (10,)."""
@@ -50,8 +49,8 @@ class Tool:
 
 
 class Explained(NamedTuple):
-    """‖residual/σ‖² of the rows after a change: with the robot as it was, with a body, with other friction, and how
-    much of it is usual."""
+    """‖residual/σ‖² of the rows after a change: with the robot unchanged, with a body, with other friction, and the
+    usual value."""
 
     before: float
     payload: float
@@ -61,7 +60,7 @@ class Explained(NamedTuple):
 
 @dataclass(frozen=True)
 class Pickup:
-    """A body as weighed after a change: ten parameters about its own frame (10,), with the covariance of the rows since
+    """The body weighed after a change: ten parameters about its own frame (10,), with the covariance of the rows since
     (by `clusters` blocks left out, or classical and inflated where there are too few) and that of the robot's own."""
 
     payload: Payload
@@ -75,8 +74,8 @@ class Pickup:
     def body(self) -> dict[str, tuple[float, float, str]]:
         """Mass, centre of mass and inertia about it: value, σ and unit."""
         std = deviations(body_slope(self.value), self.covariance_log + self.covariance_robot)
-        told = zip(BODY, body_values(self.value).tolist(), std.tolist(), BODY_UNITS, strict=True)
-        return {name: (x, s, unit) for name, x, s, unit in told}
+        values = zip(BODY, body_values(self.value).tolist(), std.tolist(), BODY_UNITS, strict=True)
+        return {name: (x, s, unit) for name, x, s, unit in values}
 
     @property
     def mass(self) -> float:
@@ -89,16 +88,16 @@ class Pickup:
 
 @dataclass(frozen=True)
 class Change:
-    """Something changed: when it happened and when it was told [s of the log's clock], at which sample of the stream,
-    by which test, and what explains it best so far.
+    """A detected change: when it happened and when it was reported [s of the log's clock], at which sample of the
+    stream, by which test, and its most likely cause so far.
 
-    `kind` may turn from "unknown" as rows come in. `pickup` is the body that would explain it; believe it where the
-    kind is "payload". A negative mass was put down.
+    `kind` may change from "unknown" as rows arrive. `pickup` is the body that would explain the change; it is valid
+    only if the kind is "payload". A negative mass means that a body was put down.
     """
 
     t: float
     sample: int
-    told: float
+    reported: float
     alarm: Alarm
     kind: Kind = "unknown"
     pickup: Pickup | None = None
@@ -106,27 +105,28 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """One honest sentence."""
-        when = f"at {self.t:.2f} s (told at {self.told:.2f} s, by {self.alarm.test})"
+        """The result as one sentence."""
+        when = f"at {self.t:.2f} s (reported at {self.reported:.2f} s, by {self.alarm.test})"
         if self.kind == "payload" and self.pickup is not None:
             done = "picked up" if self.pickup.mass > 0.0 else "put down"
             where, mass = self.pickup.payload.link, f"{abs(self.pickup.mass):.4g} ± {self.pickup.mass_std:.2g} kg"
             return f"A body of {mass} on {where} was {done} {when}."
         if self.kind == "friction":
             return f"Friction or offsets changed {when}; no body explains it."
-        return f"Something changed {when}; neither a body nor friction alone explains it beyond doubt yet."
+        return f"Something changed {when}; so far neither a body nor friction alone explains it significantly."
 
 
 def weigh_since(
     robot: Identification, baseline: Baseline, since: Information, payload: Payload, tool: Tool
 ) -> tuple[Pickup, Explained]:
-    """The body on a robot that stays as it was identified, from rows since a change, and what explains them.
+    """The body on a robot that is otherwise unchanged, from rows since a change, and how well each cause explains them.
 
         (χ̂_l, δ̂) = argmin Σ_j ‖y_j − W_j (χ̂ + δ) − P_j χ_l‖² / σ_j² + ‖R δ‖² + inflation ‖D⁻¹ χ_l‖²     (P2 eq. 10)
 
-    χ̂ is the robot as identified, δ how wrong it may be by its own rows' triangle R: a body is not made to pay for an
-    error of the robot that those rows allow. D are the widths of `tool`, whose share is raised by the inflation of
-    correlated rows so that both count as what they are worth. Rows are weighted by σ_j of the robot's own fit.
+    χ̂ is the identified robot, δ its error as allowed by the triangle R of its own rows, so that an error of the
+    robot is not attributed to the body. D are the widths of `tool`, whose weight is multiplied by the inflation of
+    correlated rows so that the weights of prior and rows are comparable. Rows are weighted by σ_j of the robot's own
+    fit.
     """
     balance = balance_of(robot, since, payload, ())
     weights: Weights = {
@@ -162,7 +162,7 @@ def weigh_since(
 
 
 def _equations(balance: Balance, rows: Array, b: int) -> Array:
-    """[P | B | y − B χ̂] of weighted rows, from the balance's [P B E]."""
+    """[P | B | y − B χ̂] of weighted rows, from [P B E] of the `Balance`."""
     return np.column_stack([rows[:, : 10 + b], -rows @ balance.z])
 
 
@@ -180,7 +180,7 @@ def _solved(rows: Array) -> Array:
 
 
 def _left(rows: Array, held: Array, free: Sequence[int]) -> float:
-    """‖residual/σ‖² with the columns `free` free and the robot as wrong as its own rows allow."""
+    """‖residual/σ‖² with the columns `free` free and the error of the robot that its own rows allow."""
     wide = np.zeros((len(rows) + len(held), len(free) + held.shape[1] - 10))
     wide[: len(rows), : len(free)] = rows[:, list(free)]
     wide[:, len(free) :] = np.concatenate([rows, held])[:, 10:]
@@ -191,7 +191,7 @@ def _left(rows: Array, held: Array, free: Sequence[int]) -> float:
 def _spread(
     robot: Identification, parts: Sequence[Array], given: Array, x: Array, inflation: float
 ) -> tuple[Array, Array, int]:
-    """Covariances (10, 10) by leaving out blocks of the rows since, and from the robot's own; how many blocks."""
+    """Covariances (10, 10) by leaving out blocks of the rows since, and from the robot's own; the number of blocks."""
     whole = np.concatenate([*parts, given])
     inverse = np.linalg.pinv(whole[:, :-1], rcond=_ROUNDING)[:10]
     own = inverse[:, : len(whole) - len(given)]
@@ -201,24 +201,25 @@ def _spread(
         others = (np.concatenate([*(p for k, p in enumerate(parts) if k != g), given]) for g in range(clusters))
         change = np.array([(_solved(rows) - x)[:10] for rows in others])
         log = jackknife_covariance(change)
-    # y − B χ̂: an error of χ̂ is one of the right-hand side
+    # y − B χ̂: an error of χ̂ is an error of the right-hand side
     slope = -own @ np.concatenate(parts)[:, 10:-1]
-    # without blocks to leave out the robot's covariance takes its rows for independent
+    # without blocks to leave out, the robot's covariance assumes independent rows
     covariance = np.nan_to_num(robot.covariance) * (1.0 if robot.clusters else inflation)
     return log, slope @ covariance @ slope.T, clusters
 
 
 def friction_columns(robot: Identification) -> list[str]:
-    """Base parameters of joints that are neither inertias nor rotors: friction and offsets."""
+    """Base parameters of joints other than inertias and rotors: friction and offsets."""
     columns = [robot.base.layout.columns[k] for k in robot.base.kept]
     return [c.name for c in columns if c.kind == "term" and c.symbol != "Ia"]
 
 
 def kind_of(explained: Explained, frictions: int, inflation: float) -> Kind:
-    """Which cause explains the rows since a change: a body, other friction, or neither beyond doubt.
+    """The cause that explains the rows since a change: a body, other friction, or unknown where the odds are too low.
 
-    2 ln odds = (S_friction − S_payload)/inflation + 2 (k_friction − k_payload), k the numbers of unknowns: correlated
-    rows are worth 1/inflation of themselves. The cause must also explain half of what is above the usual residual.
+    2 ln odds = (S_friction − S_payload)/inflation + 2 (k_friction − k_payload), k the numbers of unknowns; the weight
+    of correlated rows is divided by the inflation. The cause must also explain half of the excess over the usual
+    residual.
     """
     excess = explained.before - explained.usual
     odds = (explained.friction - explained.payload) / inflation + 2.0 * (frictions - 10)

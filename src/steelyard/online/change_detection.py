@@ -1,4 +1,4 @@
-"""Changes: sequential tests on residuals whose levels are set by a false-alarm rate, correlation included."""
+"""Changes: sequential tests on residuals with levels set by a false-alarm rate, which account for correlation."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.regression.statistics import positive_autocorrelation
 
-# A level must be exceeded by its own height for so long [s], or by less for longer: a blow is over sooner.
+# A statistic must exceed its level by 100 % for this long [s], or by less for longer: a collision is shorter.
 HOLD_S = 0.1
-# So far back the onset of a change is looked for [s].
+# Time before the alarm in which the onset of a change is searched [s].
 LOOK_BACK_S = 2.0
-# More than this many times its level counts no more.
+# Statistics are limited to this many times their level.
 MOST = 3.0
-# Time constant [s] of the mean square that slow changes are seen in.
+# Time constant [s] of the mean square that detects slow changes.
 SLOW_S = 10.0
-# Blocks [s] whose mean squares show how much those of a longer time will vary.
+# Length of blocks [s] whose mean squares show the variation of those over a longer time.
 BLOCK_S = 2.5
-# How sure the size of calibration residuals must be.
+# Confidence level of the size of calibration residuals.
 CONFIDENCE = 0.95
 # Quantiles of the squares at which their tail is compared with that of normal residuals.
 TAILS = (0.95, 0.99)
-# A joint is judged once it has moved for so long [s] in the calibration.
+# A joint is tested if it moved for at least this long [s] in the calibration.
 LEAST_S = 8.0
 TOGETHER, SLOWLY = "all joints", "all joints, slowly"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What residuals are judged by: parameters theta (C,), σ_j (n,), and what the parameters' own error adds.
+    """Reference for residuals: parameters theta (C,), σ_j (n,), and the variance due to the parameters' own error.
 
     Var(y_j − w θ̂) = σ_j² + inflation · ‖R⁻ᵀ w‖²: `root` R (b, b) is the triangle of the weighted rows over the base
-    columns with a weak prior under it, so that a direction no row has shown yet is expected to be wrong; `inflation` is
-    how much more the estimate varies between blocks of time than independent rows would make it.
+    columns and a weak prior, so that a direction that no row has excited yet has a large expected error; `inflation` is
+    the variance of the estimate between blocks of time relative to that for independent rows.
     """
 
     theta: Array
@@ -52,8 +52,8 @@ class Baseline:
 
 
 class Alarm(NamedTuple):
-    """A test went over: which, the row from which it rose, the row at which it was told, and its statistic in units of
-    the level, 1 being what unchanged motion exceeds at the rate asked for."""
+    """An exceeded test: its name, the row from which it rose, the row of the alarm, and its statistic in units of the
+    level, which unchanged motion exceeds at the requested rate."""
 
     test: str
     onset: int
@@ -62,20 +62,23 @@ class Alarm(NamedTuple):
 
 
 def crossings(level: float, freedom: int, frequency: float) -> float:
-    """How often a second the sum of `freedom` squared normal processes of unit variance rises above `level`.
+    """Rate [1/s] at which the sum of `freedom` squared normal processes of unit variance rises above `level`.
 
         ν(u) = 2 √π ν₀ (u/2)^((k−1)/2) e^(−u/2) / Γ(k/2)
 
-    with ν₀ [Hz] how often one of them rises through zero (Rice for k = 1, 2 ν₀ e^(−u/2); Lindgren for χ² processes).
+    with ν₀ [Hz] the rate at which one of them rises through zero (Rice for k = 1, 2 ν₀ e^(−u/2); Lindgren for χ²
+    processes).
     """
     half = 0.5 * max(level, 1e-12)
-    told = np.log(2.0 * np.sqrt(np.pi) * frequency) + 0.5 * (freedom - 1) * np.log(half) - half - gammaln(0.5 * freedom)
-    return float(np.exp(max(told, -700.0)))
+    log_rate = (
+        np.log(2.0 * np.sqrt(np.pi) * frequency) + 0.5 * (freedom - 1) * np.log(half) - half - gammaln(0.5 * freedom)
+    )
+    return float(np.exp(max(log_rate, -700.0)))
 
 
 def level_for(rate: float, freedom: int, frequency: float) -> float:
-    """The level that the sum of `freedom` squares rises above `rate` times a second."""
-    # beyond its crest (k − 1) the rate only falls
+    """The level that the sum of `freedom` squares exceeds `rate` times per second."""
+    # above its maximum at k − 1 the rate decreases monotonically
     crest = float(max(freedom - 1, 1e-9))
     if crossings(crest, freedom, frequency) <= rate:
         return crest
@@ -87,7 +90,7 @@ def level_for(rate: float, freedom: int, frequency: float) -> float:
 class Thresholds:
     """Levels of the tests, from residuals of unchanged motion.
 
-    spread (n,)       variance of each joint's standardised residual, an upper bound; NaN for joints not judged
+    spread (n,)       variance of each joint's standardised residual, an upper bound; NaN for joints not tested
     levels (n + 1, n) level of the sum of k + 1 squared residuals over their spread: of one joint in row j (its first
                       entry), of the k + 1 joints that move in the last row
     slow              level of the running mean of all squares over their spread
@@ -101,25 +104,25 @@ class Thresholds:
     false_alarms_per_hour: float
 
     @cached_property
-    def told(self) -> str:
+    def text(self) -> str:
         judged = int(np.isfinite(self.spread).sum())
         return (
-            f"{judged} of {len(self.joints)} joints judged, with levels for {self.false_alarms_per_hour:g} false "
-            f"alarms an hour of motion, from {self.seconds:.3g} s"
+            f"{judged} of {len(self.joints)} joints are monitored, with thresholds for {self.false_alarms_per_hour:g} "
+            f"false alarms per hour of motion, learned from {self.seconds:.3g} s"
         )
 
 
 def calibrated(
     joints: tuple[str, ...], z: Array, counted: NDArray[np.bool_], rate: float, false_alarms_per_hour: float
 ) -> Thresholds:
-    """Levels from standardised residuals z (n, m) of unchanged motion, each by a fit that has not seen it, at `rate`
-    rows a second.
+    """Levels from standardised residuals z (n, m) of unchanged motion, each by a fit without its own rows, at `rate`
+    rows per second.
 
-    Rows are correlated: while a slow residual lasts, more rows of it say nothing new. So a test looks at how high the
-    squares stand, not at their sum over rows, and its level is where a process with the calibration's variance and its
-    count of zero crossings rises as seldom as asked (`crossings`), the rate being shared by all tests. The variance is
-    an upper confidence bound for as many independent residuals as the correlation leaves, and no smaller than the tail
-    says: max(mean z², q₉₅/3.84, q₉₉/6.63).
+    Rows are correlated: further rows of a slow residual carry no new information. A test therefore uses the height of
+    the squares, not their sum over rows. Its level is the one that a process with the variance and the zero crossings
+    of the calibration exceeds at the requested rate (`crossings`), which is divided among all tests. The variance is an
+    upper confidence bound for the number of independent residuals that the correlation leaves, and at least that of the
+    tail: max(mean z², q₉₅/3.84, q₉₉/6.63).
     """
     if not false_alarms_per_hour > 0.0:
         raise EstimationError(f"false_alarms_per_hour must be positive, not {false_alarms_per_hour!r}.")
@@ -149,10 +152,10 @@ def calibrated(
 
 
 def _slow_freedom(squares: Array, rate: float) -> float:
-    """Degrees of freedom of the mean over SLOW_S of squares (n, m) of unit mean, NaN where they do not count.
+    """Degrees of freedom of the mean over SLOW_S of squares (n, m) of unit mean, NaN where they are not used.
 
-    From how much the means of short blocks of time vary, var = 2/k for k degrees of freedom a block: that holds what
-    correlation does and that some motion is explained less well than other. The variance is an upper confidence bound.
+    From the variance of the means of short blocks of time, var = 2/k for k degrees of freedom per block: it includes
+    the correlation and that some motion is explained less well than other. The variance is an upper confidence bound.
     """
     length = max(1, round(BLOCK_S * rate))
     whole = squares[:, : squares.shape[1] // length * length].reshape(len(squares), -1, length)
@@ -166,16 +169,16 @@ def _slow_freedom(squares: Array, rate: float) -> float:
 
 
 def _correlation(x: Array) -> float:
-    """Rows that one independent square is worth: 1 + 2 Σ ρ_k² over the initial positive part of the autocorrelation ρ
-    of normal residuals x, whose squares correlate as ρ²."""
+    """Number of rows per independent square: 1 + 2 Σ ρ_k² over the initial positive part of the autocorrelation ρ of
+    normal residuals x, whose squares have the correlation ρ²."""
     return float(1.0 + 2.0 * np.sum(positive_autocorrelation(x) ** 2))
 
 
 class Detector:
     """The running tests: each joint, all joints together, and all joints slowly.
 
-    u is a test's statistic over its level; S ← max(0, S + min(u, MOST) − 1) tells once it has been HOLD_S worth of rows
-    high. The slow one is the mean square with a time constant of SLOW_S.
+    u is a test's statistic over its level; S ← max(0, S + min(u, MOST) − 1) raises an alarm when it reaches HOLD_S in
+    rows. The slow test uses the mean square with a time constant of SLOW_S.
     """
 
     def __init__(self, thresholds: Thresholds, rate: float) -> None:
@@ -190,19 +193,19 @@ class Detector:
 
     @property
     def strain(self) -> float:
-        """The furthest that a test has got: 1 is an alarm."""
+        """The largest S of all tests relative to the alarm level: 1 is an alarm."""
         return float(max(np.max(self.level) / self.hold, self.mean / self.thresholds.slow))
 
     def push(self, number: NDArray[np.int64], z: Array, counted: NDArray[np.bool_]) -> Alarm | None:
-        """The first alarm among rows (m,) with standardised residuals (n, m); rows behind it are not looked at."""
-        told = self.thresholds
-        n = len(told.joints)
-        counted = counted & np.isfinite(told.spread)[:, None]
-        x = np.where(counted, z**2 / np.where(np.isfinite(told.spread), told.spread, 1.0)[:, None], 0.0)
+        """The first alarm among rows (m,) with standardised residuals (n, m); later rows are not tested."""
+        limits = self.thresholds
+        n = len(limits.joints)
+        counted = counted & np.isfinite(limits.spread)[:, None]
+        x = np.where(counted, z**2 / np.where(np.isfinite(limits.spread), limits.spread, 1.0)[:, None], 0.0)
         moving = counted.sum(axis=0)
         over = np.zeros((n + 1, len(number)))
-        over[:n] = x / told.levels[:n, :1]
-        over[n] = x.sum(axis=0) / told.levels[n, np.maximum(moving - 1, 0)]
+        over[:n] = x / limits.levels[:n, :1]
+        over[n] = x.sum(axis=0) / limits.levels[n, np.maximum(moving - 1, 0)]
         fade, quiet = 1.0 / (SLOW_S * self.rate), np.logical_not((over > 1.0).any(axis=0)).tolist()
         means = (x.sum(axis=0) / np.maximum(moving, 1)).tolist()
         numbers, counts = number.tolist(), moving.tolist()
@@ -214,25 +217,25 @@ class Detector:
                 self.onset = np.where(fresh, numbers[k], self.onset)
                 resting = not self.level.any()
             self.recent.append((numbers[k], means[k], counts[k]))
-            # a square beyond all reason must not stand for ten seconds of others
-            self.mean += fade * (min(means[k], MOST * told.slow) - self.mean)
-            if self.mean < 0.5 * (1.0 + told.slow):
+            # limited, so that a single extreme square cannot outweigh ten seconds of others
+            self.mean += fade * (min(means[k], MOST * limits.slow) - self.mean)
+            if self.mean < 0.5 * (1.0 + limits.slow):
                 self.rising = numbers[k]
             worst = 0 if resting else int(np.argmax(self.level))
             if self.level[worst] >= self.hold:
                 return Alarm(self.tests[worst], self._onset(worst), numbers[k], float(over[worst, k]))
-            if self.mean >= told.slow:
-                return Alarm(SLOWLY, self.rising, numbers[k], self.mean / told.slow)
+            if self.mean >= limits.slow:
+                return Alarm(SLOWLY, self.rising, numbers[k], self.mean / limits.slow)
         return None
 
     def interrupted(self) -> None:
-        """The clock jumped: what was before it is not looked back at."""
+        """Called when the clock jumps: rows before the jump are no longer used."""
         self.recent.clear()
         self.level[:] = 0.0
 
     def _onset(self, test: int) -> int:
-        """Where it began: the most likely row at which the squares of all joints grew from 1 to what they are between
-        the test's rise and now.
+        """The most likely row of the onset, at which the squares of all joints grew from 1 to their mean between the
+        test's rise and now.
 
         Log-likelihood ratio of a row of k squares with mean x: k/2 (x (1 − 1/m) − ln m), m the mean after the change.
         """

@@ -1,4 +1,4 @@
-"""Learner: the identification of the robot from the rows of a stream that were learnt so far."""
+"""Learner: the identification of the robot from the rows of a stream so far."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from steelyard.regression.forgetting import Forgetting
 from steelyard.regression.information import Information
 from steelyard.regression.observe import RowBatch
 
-# Length of the first blocks of a run without forgetting [s]; they grow.
+# Length of the first blocks of a run without forgetting [s]; it doubles as the run goes on.
 _BLOCK_S = 0.25
 
 
 class StreamFit(NamedTuple):
-    """An identification and the rows that it comes from, joints without a live effort left out."""
+    """An identification and the rows that it comes from, without joints whose effort never changes."""
 
     result: Identification
     information: Information
@@ -34,7 +34,7 @@ class StreamFit(NamedTuple):
 class Learner:
     """The stream's survey, the memory of the rows learnt, and when the next identification is due.
 
-    `rows` makes the rows; `base` are the base parameters of its model, made once; an identification is due every
+    `rows` makes the rows; `base` are the base parameters of its model, computed once; an identification is due every
     `refresh_s` of the stream.
     """
 
@@ -61,7 +61,7 @@ class Learner:
         return RunningInformation(self.rows.problem.model, self.name, load, rule, max(1, size))
 
     def surveyed(self, batch: RowBatch) -> NDArray[np.bool_]:
-        """Count a batch of rows; which joints move in them, (n, m)."""
+        """Add a batch of rows to the survey; returns which joints move in them, (n, m)."""
         self.survey = self.survey.with_speeds(batch.v)
         self.fresh += len(batch.number)
         return self.rows.problem.moving(batch.v, batch.still) & batch.inside
@@ -88,10 +88,12 @@ class Learner:
         history = (f"followed from {survey.start:.6g} s, {survey.seen} samples", f"rows {self.rows.delay:.3g} s later")
         run = survey.samples(self.name, problem.model.robot.axis_names, self.rows.rate, history)
         information = self.memory.information()
-        if run.dead.any():
-            alive = {k: t for k, t in information.blocks.items() if not run.dead[k.joint]}
+        if run.constant_effort.any():
+            alive = {k: t for k, t in information.blocks.items() if not run.constant_effort[k.joint]}
             information = replace(information, blocks=alive)
         if not information.blocks:
-            raise EstimationError(f"No rows of '{self.name}' yet: the robot has not moved for longer than the filters.")
+            raise EstimationError(
+                f"No rows of '{self.name}' yet: the robot has not moved for longer than the filter window."
+            )
         result = identify(replace(problem, runs=[run]), self.estimator, information)
         return StreamFit(result, information)

@@ -1,4 +1,4 @@
-"""Online: identification of a running robot, chunk by chunk, in flat memory; changes found and weighed."""
+"""Online: identification of a running robot, chunk by chunk, in constant memory; detection and weighing of changes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from steelyard.signals.prepare import Preparation
 
 @dataclass(frozen=True)
 class ChangeDetection:
-    """How changes are looked for.
+    """Settings for the detection of changes.
 
-    learn_s                 seconds of motion that the robot is learnt from and thresholds are calibrated on; a change
-                            in them is not seen
-    false_alarms_per_hour   of motion; sets the thresholds
-    guard_s                 rows wait so long before they are learnt, so that those of a change are not
-    tool                    what is expected of a body that is picked up
+    learn_s                 seconds of motion used to learn the robot and to calibrate thresholds; a change during this
+                            time is not detected
+    false_alarms_per_hour   per hour of motion; sets the thresholds
+    guard_s                 delay [s] before rows are learnt, so that rows of a change are not learnt
+    tool                    prior of a body that is picked up
     payload                 its name, link (empty: the last) and frame
     """
 
@@ -48,11 +48,11 @@ class ChangeDetection:
 
     def __post_init__(self) -> None:
         if not (self.learn_s > 0.0 and self.guard_s >= 0.0 and self.false_alarms_per_hour > 0.0):
-            raise EstimationError(f"learn_s and false_alarms_per_hour must be positive, guard_s not negative: {self}.")
-        if self.payload.known:
             raise EstimationError(
-                "What a robot will pick up is not known beforehand: leave out 'known' of the payload."
+                f"learn_s and false_alarms_per_hour must be positive, and guard_s must not be negative: {self}."
             )
+        if self.payload.known:
+            raise EstimationError("The payload of a stream is identified: remove 'known' from it.")
 
 
 WATCH = ChangeDetection()
@@ -64,14 +64,14 @@ class Online:
     model         the robot and its terms, without payloads
     preparation   filters of positions; its `rate_hz` is the rate of the stream
     lowpass_hz, decimate, rest_share, delay   as in `Problem`; `rest` [rad/s | m/s] for every axis, or one for all
-    channels      what the columns of a chunk mean, where chunks are mappings of columns and not `Chunk`s
+    channels      channel map of the columns, where chunks are mappings of columns and not `Chunk`s
     estimator     `RLS`, with or without forgetting
-    watch         how changes are looked for; None does not look
-    refresh_s     an identification is made every so many seconds of the stream
-    lookahead     periods of `cutoff_hz` that the position filter waits for, see `Lookahead`
-    resample      lay the rows on a uniform clock at `rate_hz`, for jittered ones
+    watch         settings for the detection of changes; None turns it off
+    refresh_s     time between identifications [s of the stream]
+    lookahead     delay of the position filter in periods of `cutoff_hz`, see `Lookahead`
+    resample      resample the rows on a uniform clock at `rate_hz`, for jittered ones
 
-    Rows are those that `prepare` and `observe` make of the same log, `delay_s` later.
+    The rows equal those that `prepare` and `observe` make of the same log, `delay_s` later.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Online:
         name: str = "stream",
     ) -> None:
         if preparation.rate_hz is None:
-            raise DataError("A stream needs to know its rate: set rate_hz of the preparation [Hz].")
+            raise DataError("A stream needs its sample rate: set rate_hz [Hz] in [prepare].")
         if not model.knows_load:
             raise EstimationError(
-                "Load friction needs to know what the gears carry, and the robot file gives no nominal inertias: leave "
-                "out the term 'load', or give the model 'carried' of an earlier identification."
+                "Load friction needs the torque on the gears, and the robot file gives no nominal inertias: remove the "
+                "term 'load', or set 'carried' of the model from an earlier identification."
             )
         self.watch, self.channels = watch, None if channels is None else resolve(channels, model.robot)
         base, survey, rate = base_parameters(model), StreamSurvey.empty(model.robot.dof), float(preparation.rate_hz)
@@ -158,7 +158,7 @@ class Online:
 
     @property
     def seen(self) -> int:
-        """Samples taken so far."""
+        """Number of samples so far."""
         return self.learner.survey.seen
 
     @property
@@ -168,7 +168,7 @@ class Online:
 
     @property
     def delay_s(self) -> float:
-        """A row is learnt at most so long after the sample it is centred on was logged [s], the guard not counted."""
+        """Largest delay between logging a sample and learning the row centred on it [s], without the guard time."""
         return self.rows.delay
 
     @property
@@ -177,7 +177,7 @@ class Online:
 
     @property
     def latest(self) -> Identification | None:
-        """The latest identification; after a change, of the robot as it was before, with a finding that says so."""
+        """The latest identification; after a change, that of the robot before it, with a finding that says so."""
         return self.state.latest
 
     @property
@@ -195,9 +195,9 @@ class Online:
 
     @single_threaded
     def update(self, chunk: Chunk | Mapping[str, Array]) -> Identification | None:
-        """Take a chunk; the latest identification, None while there are too few rows for one.
+        """Take a chunk; returns the latest identification, None while there are too few rows.
 
-        It is made anew every `refresh_s` of the stream; `estimate` makes one now.
+        It is updated every `refresh_s` of the stream; `estimate` makes one now.
         """
         t, x = self.rows.checked(chunk if isinstance(chunk, Chunk) else self._read(chunk))
         self.learner.survey = self.learner.survey.with_samples(t, x)
@@ -206,7 +206,7 @@ class Online:
 
     @single_threaded
     def close(self) -> None:
-        """The log has ended: take the rows that still come, and those that wait."""
+        """End the log: process the remaining rows, and those that wait in the guard time."""
         self._take(self.rows.close())
         self.state = self.state.closed()
 

@@ -1,4 +1,4 @@
-"""Phases of a stream: not watched; or learning, then watching, then changed. Each has what it needs, and no more.
+"""Phases of a stream: unwatched; or learning, then watching, then changed. Each holds only the state that it needs.
 
 A phase takes rows and returns the phase that follows: itself with a newer identification, or the next one.
 """
@@ -24,13 +24,14 @@ from steelyard.regression.forgetting import Forgetting
 from steelyard.regression.observe import RowBatch
 
 Phase = Literal["learning", "watching", "changed", "not watched"]
-# A body is called one when its mass is so many standard deviations from none.
+# A body is reported when its mass is this many standard deviations from zero.
 SURE = 3.0
 
 
 @dataclass(frozen=True)
 class ChangeSearch:
-    """How changes are looked for, in rows of the stream (see `watch` of `Online`); the payload is on its link."""
+    """Settings for the detection of changes, in rows of the stream (see `watch` of `Online`); the payload is on its
+    link."""
 
     learn_rows: float
     false_alarms_per_hour: float
@@ -42,7 +43,7 @@ class ChangeSearch:
 @final
 @dataclass(frozen=True)
 class Unwatched:
-    """Rows are learnt; changes are not looked for."""
+    """Rows are learnt; changes are not detected."""
 
     name: ClassVar[Phase] = "not watched"
     learner: Learner
@@ -105,7 +106,8 @@ class Learning:
 @final
 @dataclass(frozen=True)
 class Watching:
-    """Residuals are tested before their rows are learnt; rows wait (`pending`) so that those of a change are not."""
+    """Residuals are tested before their rows are learnt; rows wait (`pending`) so that those of a change are not
+    learnt."""
 
     name: ClassVar[Phase] = "watching"
     learner: Learner
@@ -134,33 +136,33 @@ class Watching:
         return replace(now, latest=fit.result, baseline=baseline)
 
     def closed(self) -> Watching:
-        """Nothing more will come: the rows that wait are learnt."""
+        """The end of the stream: the waiting rows are learnt."""
         while self.pending:
             self.learner.memory.add(*self.pending.popleft())
         return self
 
     def _release(self) -> None:
-        """Rows that waited long enough without an alarm are learnt."""
+        """Learn the rows that waited long enough without an alarm."""
         latest = self.pending[-1][0].number[-1]
         while self.pending and latest - self.pending[0][0].number[-1] >= self.search.guard_rows:
             self.learner.memory.add(*self.pending.popleft())
 
     def _changed(self, alarm: Alarm) -> Changed:
-        """The robot is frozen as it was before; rows since then are for what changed."""
+        """The next phase: the robot is frozen as it was before, and rows since then are used to find the change."""
         learner, decimator = self.learner, self.learner.rows.decimator
-        # rows whose support holds the change are neither
+        # rows whose filter support contains the change are used for neither
         reach = -(-decimator.half // decimator.factor) + 1
         since = learner.blank(Forgetting(), load=self.search.payload.name)
-        happened = told = np.nan
+        happened = reported = np.nan
         for batch, moving in self.pending:
             before, after = batch.number < alarm.onset - reach, batch.number >= alarm.onset + reach
             learner.memory.add(batch, moving & before)
             since.add(batch, moving & after)
             for row, t in zip(batch.number, batch.t, strict=True):
                 happened = t if row == alarm.onset else happened
-                told = t if row == alarm.row else told
+                reported = t if row == alarm.row else reported
         if not np.isfinite(happened):
-            happened = told - (alarm.row - alarm.onset) / learner.row_rate
+            happened = reported - (alarm.row - alarm.onset) / learner.row_rate
         sample = round((happened - learner.survey.start) * learner.rows.rate)
         fit = learner.fit()
         return Changed(
@@ -169,7 +171,7 @@ class Watching:
             self.detector,
             _baseline(learner, self.residuals, fit, self.baseline.inflation),
             since,
-            Change(float(happened), sample, float(told), alarm),
+            Change(float(happened), sample, float(reported), alarm),
             fit.result,
         ).weighed()
 
@@ -177,7 +179,7 @@ class Watching:
 @final
 @dataclass(frozen=True)
 class Changed:
-    """The robot stays as it was identified before the change; rows `since` say what changed."""
+    """The robot stays as identified before the change; the rows `since` show what changed."""
 
     name: ClassVar[Phase] = "changed"
     learner: Learner
@@ -196,16 +198,16 @@ class Changed:
         return self.weighed()
 
     def weighed(self) -> Changed:
-        """With what the rows since the change say: the body, and whether it is one."""
+        """This phase with the result of the rows since the change: the body, and whether it is one."""
         if not self.since.total:
             return self
         robot, baseline, search = self.latest, self.baseline, self.search
         pickup, explained = weigh_since(robot, baseline, self.since.information(), search.payload, search.tool)
         kind = kind_of(explained, len(friction_columns(robot)), baseline.inflation)
         if kind == "payload" and not abs(pickup.mass) > SURE * pickup.mass_std:
-            kind = "unknown"  # a body of any mass, none included, is no body
+            kind = "unknown"  # a mass that may be zero is not a body
         change = replace(self.change, kind=kind, pickup=pickup, explained=explained)
-        others = tuple(finding for finding in robot.findings if finding.code != "changed")
+        others = tuple(finding for finding in robot.findings if finding.code != "change-detected")
         latest = replace(robot, findings=(*others, _finding(change, self.learner.name)))
         return replace(self, change=change, latest=latest)
 
@@ -214,15 +216,15 @@ State = Unwatched | Learning | Watching | Changed
 
 
 def _baseline(learner: Learner, residuals: Residuals, fit: StreamFit, inflation: float) -> Baseline:
-    """What residuals are compared with from now on."""
+    """The reference for residuals from now on."""
     return residuals.baseline(fit.result, learner.estimator.rule.remembered(fit.information), inflation)
 
 
 def _finding(change: Change, stream: str) -> Finding:
     return Finding(
-        "changed",
+        "change-detected",
         "warning",
-        change.verdict + " The robot's values are those before it",
+        change.verdict + " The robot parameters are those before the change",
         stream,
-        "a body: declare it as a payload of the rows since; friction: identify anew; else look at that time",
+        "a body: declare it as a payload of the rows since; friction: identify again; unknown: look at that time",
     )

@@ -1,4 +1,4 @@
-"""Residuals of rows against what the robot is known to leave, and the calibration of thresholds on them."""
+"""Residuals of rows relative to those expected of the robot, and the calibration of thresholds on them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from steelyard.online.change_detection import Baseline, Thresholds, calibrated
 from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import RowBatch
 
-# Rows kept for the calibration: more are thinned out no further, the first ones go.
+# Number of rows kept for the calibration; beyond it the oldest are dropped.
 MOST_ROWS = 8192
-# A column that no row has shown is given this share of the largest column's norm, so that its width is finite.
+# A column that no row has excited gets this fraction of the largest column's norm, so that its width is finite.
 _UNSEEN = 1e-6
 
 
 class Residuals:
-    """Residuals of rows in units of their deviation, by what the robot is known to leave."""
+    """Residuals of rows in units of their expected deviation."""
 
     def __init__(self, model: Model, base: BaseParameters) -> None:
         self.base, self.joints = base, model.robot.axis_names
@@ -50,7 +50,7 @@ class Residuals:
         return rest / np.sqrt(np.nan_to_num(baseline.sigma, nan=1.0)[:, None] ** 2 + added)
 
     def baseline(self, result: Identification, information: Information, inflation: float) -> Baseline:
-        """What residuals are compared with after a fit of these rows."""
+        """The reference for residuals after a fit of these rows."""
         sigma = joint_deviations(information, self.base)
         weights = np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
         whole = stacked(information, self.base.kept, weights)
@@ -59,7 +59,7 @@ class Residuals:
 
 
 class Calibrated(NamedTuple):
-    """Levels of the tests, and how much more the estimate varies than independent rows would make it."""
+    """Levels of the tests, and the variance of the estimate relative to that for independent rows."""
 
     thresholds: Thresholds
     inflation: float
@@ -82,8 +82,8 @@ class Calibration:
     def levels(
         self, result: Identification, learnt: Information, rate: float, false_alarms_per_hour: float
     ) -> Calibrated | None:
-        """Levels from the rows kept, each judged by the fit of all blocks of time but its own; None while there are too
-        few blocks."""
+        """Levels from the rows kept, each tested with the fit of all other blocks of time; None while there are too few
+        blocks."""
         base, groups = self.residuals.base, learnt.clusters(CLUSTERS)
         if len(groups) < FEWEST_CLUSTERS:
             return None
@@ -115,7 +115,7 @@ class Calibration:
 
 
 def _weak(whole: Array) -> Array:
-    """Rows (b, b + 1) of a prior around zero by which no column explains more than all of the effort: σ = ‖y‖/‖w‖."""
+    """Rows (b, b + 1) of a prior around zero, by which no column explains more than the whole effort: σ = ‖y‖/‖w‖."""
     norms, effort = np.linalg.norm(whole[:, :-1], axis=0), np.linalg.norm(whole[:, -1])
     norms = np.maximum(norms, _UNSEEN * max(norms.max(initial=0.0), np.finfo(float).tiny))
     out = np.zeros((len(norms), len(norms) + 1))

@@ -1,4 +1,4 @@
-"""Running information: rows of a stream into triangles, in memory that does not grow."""
+"""Running information: rows of a stream into triangles, in constant memory."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from steelyard.regression.forgetting import Forgetting, appended
 from steelyard.regression.information import MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.regression.observe import RowBatch
 
-# Rows gathered before an open block is made triangular.
+# Rows gathered before an open block is reduced to a triangle.
 _GATHER = 512
 
 
 class JointColumns:
-    """Where the columns that reach each joint lie: `columns` (c_j,) in the layout, `places` (c_j,) in a row batch."""
+    """Indices of the columns that affect each joint: `columns` (c_j,) in the layout, `places` (c_j,) in a row batch."""
 
     def __init__(self, model: Model) -> None:
         if model.payloads:
             raise ModelError(
-                "A stream identifies a robot that carries nothing known beforehand: leave payloads out of its model."
+                "A stream identifies a robot without declared payloads: remove the payloads from its model."
             )
         rows, names = model.places[:, 0], model.places[:, 1]
         self.columns: list[NDArray[np.int64]] = []
@@ -36,11 +36,11 @@ class JointColumns:
 
 
 class RunningInformation:
-    """Information of one run that is still going on: blocks of time closed as rows pass by, and one that is open.
+    """Information of a running log: closed blocks of time, and one that is open.
 
-    Without forgetting, two neighbours become one when there are MOST_BLOCKS of them, and blocks are twice as long from
-    then on. Forgotten exponentially, blocks have a fixed length and those older than eight memories, which count
-    exp(−8), are dropped; by direction, closed blocks go into one triangle a joint.
+    Without forgetting, neighbours are merged when there are MOST_BLOCKS of them, and blocks are twice as long from then
+    on. With exponential forgetting, blocks have a fixed length, and those older than eight memories, of weight exp(−8),
+    are dropped. With directional forgetting, closed blocks are merged into one triangle per joint.
     """
 
     def __init__(self, model: Model, name: str, load: str, rule: Forgetting, size: int) -> None:
@@ -55,7 +55,7 @@ class RunningInformation:
         self.total = 0
 
     def add(self, batch: RowBatch, keep: NDArray[np.bool_]) -> None:
-        """Rows in order of their numbers; keep (n, m) says which joints they count for."""
+        """Add rows in order of their numbers; keep (n, m) marks the joints for which they are used."""
         blocks = batch.number // self.size
         for block in np.unique(blocks):
             if block != self.block:
@@ -74,7 +74,7 @@ class RunningInformation:
         self.total += int(keep.any(axis=0).sum())
 
     def information(self) -> Information:
-        """All that is held, the open block included."""
+        """The information of all blocks, including the open one."""
         blocks = dict(self.blocks)
         for j in np.flatnonzero(self.rows):
             key = self._key(self.block, int(j))
@@ -89,7 +89,7 @@ class RunningInformation:
         return BlockKey(self.name, self.load, block, joint)
 
     def _close(self) -> None:
-        """The open block becomes one of the closed ones."""
+        """Add the open block to the closed ones."""
         for j in np.flatnonzero(self.rows):
             new = Triangle.of(np.concatenate(self.parts[j]), int(self.rows[j]))
             key = self._key(self.block, int(j))

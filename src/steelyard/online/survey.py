@@ -1,4 +1,4 @@
-"""Survey: how far a stream has moved the axes, and which efforts change, without keeping a sample."""
+"""Survey: the travel of the axes in a stream, and which efforts change, without keeping samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StreamSurvey:
         return StreamSurvey(0, np.nan, none, least, none, least, np.zeros(axes))
 
     def with_samples(self, t: Array, x: Array) -> StreamSurvey:
-        """After times (m,) and channels q, effort, … (2n or more, m)."""
+        """The survey after times (m,) and channels q, effort, … (2n or more, m)."""
         if not len(t):
             return self
         n = len(self.lowest)
@@ -48,11 +48,11 @@ class StreamSurvey:
         )
 
     def with_speeds(self, v: Array) -> StreamSurvey:
-        """After filtered velocities (n, m) of rows."""
+        """The survey after filtered velocities (n, m) of rows."""
         return replace(self, top_speed=np.maximum(self.top_speed, np.max(np.abs(v), axis=1)))
 
     def samples(self, name: str, joints: tuple[str, ...], rate: float, history: tuple[str, ...] = ()) -> Samples:
-        """The run that the stream is, without its samples: they are gone."""
+        """The stream as a run without samples, since none are kept."""
         n, count, known = len(joints), max(self.seen, 1), self.seen > 0
         return Samples(
             name=name,
@@ -62,12 +62,12 @@ class StreamSurvey:
             top_speed=self.top_speed,
             lowest=self.lowest if known else np.zeros(n),
             highest=self.highest if known else np.ones(n),
-            dead=self.effort_low == self.effort_high,
+            constant_effort=self.effort_low == self.effort_high,
             open=_gone,
             history=history,
         )
 
 
 def _gone() -> Iterator[Piece]:
-    """No sample of a stream is kept: a second pass over them finds none."""
+    """An empty iterator: the samples of a stream are not kept for a second pass."""
     return iter(())

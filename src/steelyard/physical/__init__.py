@@ -1,7 +1,7 @@
-"""Can such bodies exist, what is known of them, and the nearest that can.
+"""Physical consistency of bodies, prior knowledge of them, and the nearest consistent set.
 
 `check_links` tests standard parameters body by body; `nearest_feasible` finds the physical set nearest to base values
-under `Constraints`. `Prior` and `Widths` say what is known before the data.
+under `Constraints`. `Prior` and `Widths` describe the knowledge before the data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a robot must satisfy as cones, G θ + h ∈ K, and the least norm or squares over them: all that knows Clarabel.
+"""Constraints of a physical robot as cones, G θ + h ∈ K, and least norm or squares over them, by Clarabel.
 
 A pseudo-inertia is linear in θ: each link is one cone of positive matrices, drive columns and bounds are numbers ≥ 0.
-What the solver returns is measured by `violation`, with numpy alone.
+The solver's result is checked by `violation`, with numpy only.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.parameters import Layout
-from steelyard.physical.consistency import NONNEGATIVE, link_columns, pseudo_inertia
+from steelyard.model.terms.registry import nonnegative_symbols
+from steelyard.physical.consistency import link_columns, pseudo_inertia
 from steelyard.physical.constraints import Constraints, box_corners, ellipsoid_axes, hull_faces, mass_bounds
 
 _solver: Any = clarabel  # compiled, without types
 
 
-# Residuals of data without noise are this large at most, in the solver's eyes.
+# Upper bound of the scaled residuals of data without noise, as given to the solver.
 LARGEST = 1e8
-# The size of a link lies between these [m].
+# Bounds of the size of a link [m].
 LENGTHS = (0.02, 2.0)
 
 
 class ConeScales(NamedTuple):
-    """Sizes that make every link look alike to the solver: its mass [kg] and length [m], and every column's own."""
+    """Scales that give the solver numbers of order one: a link's mass [kg] and length [m], every column's size."""
 
     links: dict[str, tuple[float, float]]
     columns: Array
@@ -40,7 +41,7 @@ class ConeScales(NamedTuple):
 class Block(NamedTuple):
     """G θ + h in the cone: of zeros, of numbers ≥ 0, of vectors (t, x) with ‖x‖ ≤ t, or of stacked positive matrices.
 
-    `inward` is the direction in which there is room inside the cone, None where there may be none.
+    `inward` is a direction into the interior of the cone, None if the interior may be empty.
     """
 
     cone: Literal["zero", "nonnegative", "ball", "psd"]
@@ -50,9 +51,9 @@ class Block(NamedTuple):
 
 
 def column_scales(base: BaseParameters, chi: Array, reference: Array) -> ConeScales:
-    """A link's mass and length by its prior, kept within reason of those that the base values suggest for the robot."""
+    """A link's mass and length from its prior, limited to a range around those suggested by the base values."""
 
-    # a base value is as large as its largest part: nearly parallel axes give coefficients of a million
+    # the size of a base value is that of its largest term: nearly parallel axes give coefficients of a million
     size = np.nan_to_num(np.abs(chi)) / np.abs(base.map).max(axis=1)
 
     def largest(unit: str) -> float:
@@ -82,16 +83,17 @@ _PSEUDO = np.column_stack([pseudo_inertia(unit)[_ROW, _COLUMN] for unit in np.ey
 
 
 def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> list[Block]:
-    """The cones of all bodies, of the drive columns and of what else is known; each looks alike to the solver."""
+    """The cones of all bodies, of the drive columns and of the other constraints, all scaled to order one."""
     links = link_columns(layout)
     for name in constraints.links:
         if name not in links:
             raise ModelError(choices("link", name, links))
-    symbols = dict.fromkeys((*NONNEGATIVE, *(column.symbol for column in layout.columns)))
-    for symbol in constraints.nonnegative:
+    bounded = constraints.bounded_symbols
+    symbols = dict.fromkeys((*nonnegative_symbols(), *(column.symbol for column in layout.columns)))
+    for symbol in bounded:
         if symbol not in symbols:
             raise ModelError(choices("symbol", symbol, symbols))
-    drive = [k for k, column in enumerate(layout.columns) if column.symbol in constraints.nonnegative]
+    drive = [k for k, column in enumerate(layout.columns) if column.symbol in bounded]
     blocks = [
         _pseudo_inertia_block(layout, links[name], scales.links[name], constraints.margin, constraints.tolerance)
         for name in links
@@ -110,7 +112,7 @@ def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> l
 def _pseudo_inertia_block(
     layout: Layout, columns: NDArray[np.int64], scale: tuple[float, float], margin: float, tolerance: float
 ) -> Block:
-    """T (P + t·diag(1,1,1,0) − ε·1) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, and numbers near one."""
+    """T (P + t·diag(1,1,1,0) − ε·1) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, numbers of order one."""
     mass, length = scale
     size = np.array([length, length, length, 1.0]) * np.sqrt(mass)
     weight = _STACK / (size[_ROW] * size[_COLUMN])
@@ -123,7 +125,7 @@ def _pseudo_inertia_block(
 def _bounds_block(
     layout: Layout, links: Mapping[str, NDArray[np.int64]], scales: ConeScales, constraints: Constraints
 ) -> Block:
-    """m⁻ ≤ M ≤ m⁺, c⁻ M ≤ mc ≤ c⁺ M without the infinite ones, and n·mc + d M ≤ 0 for the faces of a hull."""
+    """m⁻ ≤ M ≤ m⁺, c⁻ M ≤ mc ≤ c⁺ M without infinite bounds, and n·mc + d M ≤ 0 for the faces of a hull."""
     unit = np.eye(len(layout))
     rows: list[tuple[Array, float]] = []
     for name, bounds in constraints.masses.items():
@@ -165,7 +167,7 @@ def _unstacked(value: Array) -> Array:
 
 
 def violation(theta: Array, blocks: Sequence[Block]) -> float:
-    """How far theta misses the worst of the scaled constraints, by numpy; 0 where it meets all."""
+    """Largest violation of the scaled constraints by theta, computed by numpy; 0 where all hold."""
     return max((_lack(block.cone, block.matrix @ theta + block.offset) for block in blocks), default=0.0)
 
 
@@ -180,9 +182,9 @@ def _lack(cone: str, value: Array) -> float:
 
 
 def clipped(theta: Array, blocks: Sequence[Block], floor: float, held: NDArray[np.bool_]) -> Array:
-    """theta with the solver's last digits brought inside the cones that have room, eigenvalues cut at `floor` ≈ 0.
+    """theta with rounding errors moved inside the cones that have an interior, eigenvalues clipped at `floor` ≈ 0.
 
-    A cone that depends on `held` columns (C,) is left as it is: a cut would move them. So are ellipsoids.
+    Cones that depend on `held` columns (C,) are not clipped, since it would change these; nor are ellipsoids.
     """
     theta = theta.copy()
     for block in blocks:
@@ -208,19 +210,19 @@ class Answer(NamedTuple):
     iterations: int
 
 
-# What the solver says of its answer, for people.
-_WORDS = {
+# Solver status → text for messages.
+_STATUS_TEXTS = {
     "Own": "the result's own set",
     "Closed form": "solved in closed form",
-    "Far": "no set near to the prior was found",
+    "Far": "no set near the prior was found",
     "Solved": "solved",
     "AlmostSolved": "solved to reduced accuracy",
     "PrimalInfeasible": "nothing satisfies the constraints",
     "AlmostPrimalInfeasible": "nothing seems to satisfy the constraints",
     "DualInfeasible": "no minimum exists",
     "AlmostDualInfeasible": "no minimum seems to exist",
-    "NumericalError": "numerical trouble",
-    "InsufficientProgress": "no more progress",
+    "NumericalError": "numerical error",
+    "InsufficientProgress": "insufficient progress",
     "MaxIterations": "too many iterations",
     "MaxTime": "too long",
     "CallbackTerminated": "interrupted",
@@ -228,17 +230,17 @@ _WORDS = {
 }
 
 
-def in_words(status: str) -> str:
-    """The status of an answer in words; AlmostSolved: to 5e-5, as where there is no room inside."""
-    return _WORDS.get(status, status)
+def status_text(status: str) -> str:
+    """The status of a solution as text; AlmostSolved: accurate to 5e-5, as where a cone has no interior."""
+    return _STATUS_TEXTS.get(status, status)
 
 
 def minimise(
     norm: tuple[Array, Array], blocks: Sequence[Block], start: Array, span: Array, inside: float = 0.0
 ) -> Answer:
-    """min t over (x, t) with ‖F θ + f‖ ≤ t and all blocks, θ = start + span x, `inside` the cones that have room.
+    """min t over (x, t) with ‖F θ + f‖ ≤ t and all blocks, θ = start + span x, `inside` those with an interior.
 
-    A cone, not a square: its minimum is sharp where the distance is zero.
+    A norm, not its square: the minimum is accurate also where the distance is zero.
     """
     matrix, offset = norm
     scale = max(float(np.abs(matrix @ span).max()), 1e-12)
@@ -272,9 +274,9 @@ def least_squares(
     entropies: Sequence[Entropy] = (),
     inside: float = 0.0,
 ) -> Answer:
-    """min ½‖F θ + f‖² + Σ entropies over θ = start + span x and all blocks, `inside` those that have room.
+    """min ½‖F θ + f‖² + Σ entropies over θ = start + span x and all blocks, `inside` those that have an interior.
 
-    `rows` F (m, C), f (m,). The residual is a variable of its own: squaring F would square its condition number.
+    `rows` F (m, C), f (m,). The residual is a separate variable: squaring F would square its condition number.
     """
     matrix, offset = rows
     residual = matrix @ span
@@ -329,7 +331,7 @@ def _stacked_link(whiten: Array) -> Array:
 
 
 def _stacked_root() -> Array:
-    """(36, 14): Z as the upper right quarter and its transpose, its diagonal as the lower right one; t is not there."""
+    """(36, 14): Z as the upper right quarter and its transpose, its diagonal as the lower right one; t is not used."""
     columns = []
     for i, j in _LOWER:
         out = np.zeros((8, 8))
@@ -364,10 +366,12 @@ def _solved(
     try:
         solution = _solver.DefaultSolver(upper, linear, signed, right, cones, _settings(tolerance)).solve()
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # no Exception: the solver's own, without a name to import
+        # the solver's own exception derives from BaseException and cannot be imported
+        if type(error).__name__ != "PanicException":
             raise
         raise EstimationError(
-            f"The solver broke down ({error}): some numbers are absurd. Check the constraints, the prior and the units."
+            f"The solver failed ({error}): some numbers are implausibly large. Check the constraints, the prior and "
+            "the units."
         ) from None
     x = np.array(solution.x)[: span.shape[1]]
     theta = start + span @ x if np.all(np.isfinite(x)) else start

@@ -1,4 +1,4 @@
-"""Consistency: can these links exist? Mass, inertia at the centre of mass, pseudo-inertia, and M(q) (P0 §V).
+"""Physical consistency of links: mass, inertia at the centre of mass, pseudo-inertia, and M(q) (P0 §V).
 
 A body is a density ρ ≥ 0, so its ten parameters are moments of ρ. Three tests, each stricter than the one before:
 
@@ -9,8 +9,8 @@ A body is a density ρ ≥ 0, so its ten parameters are moments of ρ. Three tes
 P0 stops at the second. The third adds the triangle inequality of the principal moments and is necessary *and*
 sufficient: P ⪰ 0 exactly when a density with these moments exists.
 
-Every test of a link takes one tolerance t ≥ 0 [kg·m²] and passes when its number is ≥ −t:
-the eigenvalues of J, the pivots of J = L D Lᵀ, the eigenvalues of Σ_c = ½ tr(J)·1 − J. The mass has no tolerance.
+Every test of a link takes one tolerance t ≥ 0 [kg·m²] and passes when its value is ≥ −t: the eigenvalues of J, the
+pivots of J = L D Lᵀ, the eigenvalues of Σ_c = ½ tr(J)·1 − J. The mass has no tolerance.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from steelyard.findings import Finding
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, Layout, inertia_matrix, transformed_inertia
 from steelyard.model.robot import Link, Robot
+from steelyard.model.terms.registry import nonnegative_symbols
 
-# Numbers below this part of the largest inertia about the link frame are rounding: Huygens' theorem subtracts.
+# Values below this fraction of the largest inertia about the link frame are rounding of Huygens' theorem.
 ROUNDING = 1e-12
-# No body has a parameter this large [SI], and its square still has room among the numbers.
+# Largest plausible parameter of a body [SI]; its square does not overflow.
 ABSURD = 1e100
-# Drive-chain columns that store or dissipate energy: negative values describe nothing.
-NONNEGATIVE = ("Ia", "Fv", "Fc", "Fcp", "Fcn")
 
 Verdict = Literal[
     "consistent",
@@ -50,9 +49,9 @@ Triple = tuple[float, float, float]
 
 
 class NeededTolerance(NamedTuple):
-    """Smallest tolerance t [kg·m²] at which each test passes; inf where none helps (the mass is the trouble).
+    """Smallest tolerance t [kg·m²] at which each test passes; inf where none suffices (because the mass fails).
 
-    `eigenvalues` is also the need of Sylvester's test: the smallest t at which no minor of J + t·1 is negative.
+    `eigenvalues` is also the tolerance of Sylvester's test: the smallest t at which no minor of J + t·1 is negative.
     """
 
     eigenvalues: float
@@ -62,11 +61,11 @@ class NeededTolerance(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkVerdict:
-    """What the tests say about one body.
+    """Results of the tests for one body.
 
     mass [kg]; com [m], None without mass; eigenvalues, pivots and second_moments [kg·m²] of J, of its LDLᵀ in the order
     x, y, z, and of Σ_c; minors, the leading ones of J [kg·m², its square, its cube]; pseudo_smallest, smallest
-    eigenvalue of the 4×4 pseudo-inertia in SI (mixed units: its sign is what counts).
+    eigenvalue of the 4×4 pseudo-inertia in SI (mixed units: only its sign is meaningful).
     """
 
     name: str
@@ -87,7 +86,7 @@ class LinkVerdict:
 
     @property
     def positive_definite(self) -> bool:
-        """P0's question: M > 0 and J ≻ 0, beyond rounding."""
+        """P0's criterion: M > 0 and J ≻ 0, beyond rounding."""
         return self.mass > 0.0 and self.eigenvalues[0] > self.rounding
 
     def passes_inertia(self, tolerance: float = 0.0) -> bool:
@@ -97,7 +96,7 @@ class LinkVerdict:
 
 @dataclass(frozen=True)
 class Consistency:
-    """The verdict on a standard set: body by body, and which drive parameters are negative."""
+    """The verdict on a standard set: per body, and the negative drive parameters."""
 
     links: tuple[LinkVerdict, ...]
     tolerance: float = 0.0
@@ -122,7 +121,7 @@ class Consistency:
 
 @dataclass(frozen=True)
 class MassMatrixFloor:
-    """Smallest eigenvalue of M(q) over `count` random q within the limits, and the q (n,) [rad | m] it was seen at."""
+    """Smallest eigenvalue of M(q) over `count` random q within the limits, and the q (n,) [rad | m] where it occurs."""
 
     smallest: float
     q: tuple[float, ...]
@@ -137,8 +136,8 @@ class MassMatrixFloor:
         if self.positive:
             return ()
         where = ", ".join(f"{x:.3g}" for x in self.q)
-        message = f"M(q) has the eigenvalue {self.smallest:.3g} at q = ({where}): simulation would diverge there."
-        advice = "Judge the links; use the nearest feasible set (steelyard consistency)."
+        message = f"M(q) has the eigenvalue {self.smallest:.3g} at q = ({where}): a simulation would diverge there"
+        advice = "check the links; use the nearest feasible set (steelyard consistency)"
         return (Finding("mass-matrix-not-positive", "warning", message, fix=advice),)
 
 
@@ -169,9 +168,9 @@ def second_moments(inertia: Array) -> Array:
 
 
 def pseudo_inertia(vector: Array) -> Array:
-    """P = [[Σ, mc], [mcᵀ, M]] (4, 4), linear in the ten parameters; P ⪰ 0 exactly when such a body can exist.
+    """P = [[Σ, mc], [mcᵀ, M]] (4, 4), linear in the ten parameters; P ⪰ 0 exactly when the body is physical.
 
-    A body of mass 0 passes only if all ten are zero. Another link frame T gives T P Tᵀ: the sign of P is invariant.
+    A body of mass 0 passes only if all ten are zero. Another link frame T gives T P Tᵀ: P ⪰ 0 is invariant.
     """
     out = np.empty((4, 4))
     out[:3, :3] = second_moments(inertia_matrix(vector))
@@ -193,7 +192,7 @@ def leading_minors(matrix: Array) -> Array:
 
 
 def pivots(matrix: Array) -> Array:
-    """D of A = L D Lᵀ in the natural order, without square roots: Cholesky that can look below zero (P0 §V).
+    """D of A = L D Lᵀ in the natural order, without square roots: Cholesky that allows negative pivots (P0 §V).
 
         d_k = A_kk − Σ_{i<k} L_ki² d_i      (the ratio of neighbouring leading minors)
 
@@ -207,7 +206,7 @@ def pivots(matrix: Array) -> Array:
         out[k], column = rest[k, k], rest[k + 1 :, k]
         if abs(out[k]) > 1e-14 * scale:
             rest[k + 1 :, k + 1 :] -= np.outer(column, column) / out[k]
-        elif column.size and np.abs(column).max() > 1e-7 * scale:  # below √rounding a positive matrix may have it
+        elif column.size and np.abs(column).max() > 1e-7 * scale:  # a positive matrix may have it below √rounding
             out[k + 1 :] = -np.inf
             break
     return out
@@ -217,7 +216,7 @@ def pivots(matrix: Array) -> Array:
 
 
 def link_columns(layout: Layout) -> dict[str, NDArray[np.int64]]:
-    """The bodies of a layout: owner → positions (10,) of its inertial columns, for owners that have all ten."""
+    """The bodies of a layout: owner → indices (10,) of its inertial columns, for owners that have all ten."""
     owners = dict.fromkeys(column.owner for column in layout.columns)
     return {
         owner: np.array([layout.index(f"{owner}.{symbol}") for symbol in INERTIAL], np.int64)
@@ -227,25 +226,25 @@ def link_columns(layout: Layout) -> dict[str, NDArray[np.int64]]:
 
 
 def held_columns(layout: Layout) -> NDArray[np.bool_]:
-    """Columns (C,) whose value is stated, as of a payload that was put on a scale: nothing may move them."""
+    """Columns (C,) whose value is stated, e.g. of a payload that was weighed: they must not change."""
     return np.array([column.known for column in layout.columns], np.bool_)
 
 
 def check_links(layout: Layout, theta: Array, tolerance: float = 0.0) -> Consistency:
     """The verdict on standard parameters theta (C,) in the order of `layout` [SI]; tolerance [kg·m²].
 
-    Payloads are bodies like links. Where a column is stated its value is taken, whatever theta holds there.
+    Payloads are treated as links. Where a column is stated, the stated value replaces that of theta.
     """
     theta = np.asarray(theta, float)
     if theta.shape != (len(layout),):
-        raise ModelError(f"theta must hold {len(layout)} standard parameters, not shape {theta.shape}.")
+        raise ModelError(f"theta must contain {len(layout)} standard parameters, not shape {theta.shape}.")
     theta = np.where(held_columns(layout), layout.known, theta)
     bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
     return check_bodies(bodies, tolerance, negative_drive(layout, theta))
 
 
 def check_stated(layout: Layout, tolerance: float = 0.0) -> Consistency:
-    """The verdict on the bodies all of whose ten parameters are stated; no fit can mend these. tolerance [kg·m²]."""
+    """The verdict on the bodies with all ten parameters stated, which no fit can change. tolerance [kg·m²]."""
     held = held_columns(layout)
     whole = {name: layout.known[columns] for name, columns in link_columns(layout).items() if held[columns].all()}
     return check_bodies(whole, tolerance)
@@ -253,10 +252,11 @@ def check_stated(layout: Layout, tolerance: float = 0.0) -> Consistency:
 
 def negative_drive(layout: Layout, theta: Array) -> tuple[tuple[str, float], ...]:
     """Rotor inertias and friction coefficients below zero, by name."""
+    nonnegative = nonnegative_symbols()
     return tuple(
         (column.name, float(x))
         for column, x in zip(layout.columns, theta, strict=True)
-        if column.symbol in NONNEGATIVE and x < 0.0
+        if column.symbol in nonnegative and x < 0.0
     )
 
 
@@ -302,7 +302,7 @@ def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
 
 
 def _verdict(vector: Array, needed: NeededTolerance, strictly: bool, tolerance: float) -> Verdict:
-    """Eigenvalues decide, not pivots: they depend neither on the frame nor on the order of the axes."""
+    """The verdict by eigenvalues, not pivots: these depend neither on the frame nor on the order of the axes."""
     if not vector.any():
         return "massless"
     if needed.eigenvalues > tolerance:
@@ -315,10 +315,10 @@ def _verdict(vector: Array, needed: NeededTolerance, strictly: bool, tolerance: 
 
 
 def robot_bodies(robot: Robot) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """The bodies of a robot's file as they are, and the links whose inertia it does not give.
+    """The bodies of a robot file as stated, and the links whose inertia it does not give.
 
-    Bodies on fixed joints are judged alone, not hidden in the sum with the link that carries them. Frames weigh nothing
-    and are left out.
+    Bodies on fixed joints are judged separately, not as part of the sum with the link that carries them. Frames have no
+    mass and are left out.
     """
     bodies: dict[str, Array] = {}
     unknown: list[str] = []
@@ -331,7 +331,7 @@ def robot_bodies(robot: Robot) -> tuple[dict[str, Array], tuple[str, ...]]:
 
 
 def _parts(link: Link) -> dict[str, Array]:
-    """A link of known inertia without what is fixed to it, and each body fixed to it, all in their own frames."""
+    """A link of known inertia without the bodies fixed to it, and each of these bodies, all in their own frames."""
     assert link.inertia is not None
     fixed = [(lump, lump.inertia) for lump in link.lumps if lump.inertia is not None and lump.inertia.any()]
     own = link.inertia.copy()
@@ -348,8 +348,8 @@ def mass_matrix_floor(
 ) -> MassMatrixFloor:
     """Smallest eigenvalue of M(q) [kg·m² | kg] over random q within the limits (±π or ±1 m where there are none).
 
-    A sample, no proof: it can find a q where M fails, and cannot show that there is none. Consistent links with
-    Ia ≥ 0 are the proof.
+    A sample is not a proof: it can find a q where M fails, and cannot show that there is none. Consistent links with Ia
+    ≥ 0 are a proof.
     """
     q = model.random_positions(np.random.default_rng(0) if rng is None else rng, count)
     smallest = np.linalg.eigvalsh(model.mass_matrix(q, theta).transpose(2, 0, 1))[:, 0]
@@ -364,34 +364,32 @@ def _link_findings(link: LinkVerdict) -> tuple[Finding, ...]:
     if link.verdict in ("consistent", "massless"):
         return ()
     if link.verdict == "on the boundary":
-        message = "its inertia is that of a point, a rod or a plate: any correction may make it impossible."
-        return (Finding("inertia-on-boundary", "info", message, link.name, "Give it the size of the real body."),)
+        message = "its inertia is that of a point, a rod or a plate: any correction may make it non-physical"
+        return (Finding("inertia-on-boundary", "info", message, link.name),)
     if link.verdict == "within tolerance":
-        message = (
-            f"passes only with a tolerance of {max(link.needed.eigenvalues, link.needed.pseudo_inertia):.3g} kg.m2."
-        )
+        needed = max(link.needed.eigenvalues, link.needed.pseudo_inertia)
+        message = f"passes only with a tolerance of {needed:.3g} kg.m2"
         return (Finding("inertia-within-tolerance", "info", message, link.name),)
     if link.mass < 0.0:
-        message = f"its mass is {link.mass:.4g} kg."
-        return (Finding("negative-mass", "warning", message, link.name, "Give a prior mass."),)
+        return (Finding("negative-mass", "warning", f"its mass is {link.mass:.4g} kg", link.name),)
     if link.mass == 0.0:
-        message = "it has inertia or a first moment but no mass."
-        advice = "State its mass; where motion cannot show it, any mass that makes the link possible will do."
-        return (Finding("massless-inertia", "warning", message, link.name, advice),)
+        return (Finding("massless-inertia", "warning", "it has inertia or a first moment but no mass", link.name),)
     if link.verdict == "not physical":
-        message = f"its inertia at the centre of mass has the eigenvalue {link.eigenvalues[0]:.3g} kg.m2."
+        message = f"its inertia at the centre of mass has the eigenvalue {link.eigenvalues[0]:.3g} kg.m2"
         needed = max(link.needed.eigenvalues, link.needed.pseudo_inertia)
-        advice = f"Needs a tolerance of {needed:.2g} kg.m2. Check its XX … ZZ, MX MY MZ and M."
+        advice = f"check its XX … ZZ, MX, MY, MZ and M; it passes with a tolerance of {needed:.2g} kg.m2"
         return (Finding("inertia-not-positive", "warning", message, link.name, advice),)
     low, mid, high = link.eigenvalues
-    message = f"its principal moments {low:.3g}, {mid:.3g}, {high:.3g} kg.m2 break the triangle inequality."
-    advice = f"No density has them; needs a tolerance of {link.needed.pseudo_inertia:.2g} kg.m2."
+    message = f"its principal moments {low:.3g}, {mid:.3g}, {high:.3g} kg.m2 violate the triangle inequality"
+    needed = link.needed.pseudo_inertia
+    advice = f"check its XX … ZZ, MX, MY, MZ and M; it passes with a tolerance of {needed:.2g} kg.m2"
     return (Finding("inertia-not-realisable", "warning", message, link.name, advice),)
 
 
 def _negative(name: str, value: float) -> Finding:
-    message = f"it is {value:.3g}: a drive that gives energy instead of storing or losing it."
-    return Finding("negative-drive", "warning", message, name, "Fix it at zero, or identify with bounds.")
+    message = f"it is {value:.3g}: the drive would generate energy"
+    advice = "hold it at zero, or identify with the estimator consistent"
+    return Finding("negative-drive-parameter", "warning", message, name, advice)
 
 
 def _triple(values: NDArray[np.floating]) -> Triple:

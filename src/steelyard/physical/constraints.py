@@ -1,4 +1,4 @@
-"""Constraints: what is known of a robot's bodies beyond the data, for every search of a physical standard set."""
+"""Constraints: knowledge of a robot's bodies beyond the data, for every search of a physical standard set."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from scipy.spatial import ConvexHull, QhullError
 
 from steelyard._arrays import Array
 from steelyard.errors import ModelError
-from steelyard.physical.consistency import NONNEGATIVE
+from steelyard.model.terms.registry import nonnegative_symbols
 
 Vector = Sequence[float] | Array
 Bounds = tuple[float | None, float | None]
 Box = tuple[Vector, Vector]
 Ellipsoid = tuple[Vector, Vector | Sequence[Vector]]
-# No body is so heavy or so large [SI]; the solver loses its way on larger numbers.
+# Upper bounds of masses and sizes [SI]; the solver fails on larger numbers.
 LARGEST = 1e9
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a robot must satisfy.
+    """Constraints on the standard parameters of a robot.
 
-    margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ,
-    the tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0.  masses: link → (m⁻, m⁺) [kg].
-    total_mass: of all links that move, payloads apart [kg].
+    margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ, the
+    tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0; None: those of all
+    known terms, registered ones included, at the time of use (`bounded_symbols`).  masses: link → (m⁻, m⁺) [kg].
+    total_mass: bounds of the sum of all moving links without payloads [kg].
 
     The centre of mass c of a link lies, in its own frame [m], in
         boxes        (c⁻ (3,), c⁺ (3,))                 c⁻ ≤ c ≤ c⁺
         ellipsoids   (c₀ (3,), A)                       c = c₀ + A u, ‖u‖ ≤ 1; A (3, 3), or three half-axes
-        hulls        points (k, 3), as of its mesh      c in their convex hull
+        hulls        points (k, 3), e.g. of its mesh     c in their convex hull
     """
 
     margin: float = 0.0
     tolerance: float = 0.0
-    nonnegative: Sequence[str] = NONNEGATIVE
+    nonnegative: Sequence[str] | None = None
     masses: Mapping[str, Bounds] = field(default_factory=dict)
     boxes: Mapping[str, Box] = field(default_factory=dict)
     ellipsoids: Mapping[str, Ellipsoid] = field(default_factory=dict)
@@ -59,8 +60,13 @@ class Constraints:
             hull_faces(link, points)
 
     @property
+    def bounded_symbols(self) -> tuple[str, ...]:
+        """Symbols of the drive columns that are ≥ 0."""
+        return nonnegative_symbols() if self.nonnegative is None else tuple(self.nonnegative)
+
+    @property
     def links(self) -> tuple[str, ...]:
-        """The links that something is said about."""
+        """The links with a constraint."""
         return tuple(dict.fromkeys((*self.masses, *self.boxes, *self.ellipsoids, *self.hulls)))
 
 
@@ -68,7 +74,7 @@ PHYSICAL = Constraints()
 
 
 def mass_bounds(link: str, bounds: Bounds) -> tuple[float, float]:
-    """m⁻ and m⁺ [kg]; None is no bound."""
+    """m⁻ and m⁺ [kg]; None means unbounded."""
     try:
         low, high = bounds
         low, high = 0.0 if low is None else float(low), np.inf if high is None else float(high)
@@ -82,7 +88,7 @@ def mass_bounds(link: str, bounds: Bounds) -> tuple[float, float]:
 
 
 def box_corners(link: str, box: Box) -> tuple[Array, Array]:
-    """c⁻ (3,) and c⁺ (3,) [m]; infinite ones are no bound."""
+    """c⁻ (3,) and c⁺ (3,) [m]; infinite entries are unbounded."""
     try:
         low, high = (np.asarray(corner, float) for corner in box)
     except (TypeError, ValueError):
@@ -95,7 +101,7 @@ def box_corners(link: str, box: Box) -> tuple[Array, Array]:
 
 
 def _sizes(*values: float | Array) -> bool:
-    """Whether all numbers that are finite are believable; an infinite one is no bound."""
+    """Whether all finite numbers are plausible; an infinite one is unbounded."""
     return all(np.all((np.abs(x) <= LARGEST) | np.isinf(x)) for x in values)
 
 
@@ -124,6 +130,6 @@ def hull_faces(link: str, points: Sequence[Vector] | Array) -> tuple[Array, Arra
         faces = np.unique(np.round(ConvexHull(corners).equations, 12), axis=0)
     except (TypeError, ValueError, QhullError):
         raise ModelError(
-            f"The hull of '{link}' needs four points or more that span a volume, three numbers each [m]."
+            f"The hull of '{link}' needs at least four points that span a volume, three numbers each [m]."
         ) from None
     return faces[:, :3], faces[:, 3]

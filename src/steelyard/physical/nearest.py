@@ -1,12 +1,12 @@
-"""Feasibility: can a set of *base* values belong to any robot at all, and to which one near the prior (P0 §I, §V.B)?
+"""Feasibility: whether *base* values belong to a physical robot, and the one nearest to the prior (P0 §I, §V.B).
 
 Infinitely many standard sets share the base values χ_b = B θ. The question is whether one of them is physical:
 
     find θ   with   B θ = χ_b,   P_l(θ) ⪰ ε·1 for every link l,   Ia, Fv, Fc ≥ 0,   m⁻ ≤ M ≤ m⁺,   c⁻ M ≤ mc ≤ c⁺ M
 
-P_l is the 4×4 pseudo-inertia, linear in θ, so this is a convex (semidefinite) problem with a definite answer. A payload
-is a body like a link; what is stated of it, as its mass, is no unknown: θ_k is held there.
-Clarabel solves it, behind `cones`; what it returns is checked again with numpy alone.
+P_l is the 4×4 pseudo-inertia, linear in θ, so this is a convex (semidefinite) problem. A payload is treated as a link;
+its stated parameters, such as the mass, are held at their values. Clarabel solves the problem, see `cones`; its result
+is checked with numpy only.
 """
 
 from __future__ import annotations
@@ -32,47 +32,48 @@ from steelyard.physical.cones import (
     blocks_of,
     clipped,
     column_scales,
-    in_words,
     least_squares,
     minimise,
+    status_text,
     violation,
 )
 from steelyard.physical.consistency import ABSURD, held_columns
 from steelyard.physical.constraints import PHYSICAL, Constraints
-from steelyard.physical.prior import told_widths
+from steelyard.physical.prior import search_widths
 
-# What the solver misses by its last digits is brought this far inside.
+# Rounding errors of the solver are moved this far inside.
 FLOOR = 1e-2 * CERTIFIED
-# The solver is asked to stay this far inside where there is room, so that its own error does not matter.
+# The solver is asked to stay this far inside where there is an interior, so that its own error does not matter.
 INSIDE = 1e-7
-# Columns without effect and without prior: their width in the norm, times the others', so that they are all but free.
+# Columns without effect and without prior: width in the norm relative to the others, so large that they are nearly
+# free.
 FREE_WIDTH = 1e3
-# Where the base values are impossible: how much of the smallest distance may be spent on coming nearer to the prior.
+# For infeasible base values: relative increase of the smallest distance allowed to come nearer to the prior.
 SLACK = 1e-3
-# In the search for the least distance: what a column moved by its own size from the prior counts [σ].
-ROPE = 1e-4
-# Inside this many σ of the possible, noise explains that a set of base values is impossible.
+# In the search for the smallest distance: cost [σ] of a column that moves by its own size from the prior.
+WEAK_WEIGHT = 1e-4
+# Within this many σ of the feasible set, noise can explain why base values are infeasible.
 NOISE_SIGMA = 3.0
 
-# A result's own standard set has its base values when they differ by no more than this part of the largest.
+# A result's own standard set has its base values if they differ by at most this fraction of the largest.
 SAME = 1e-9
 
 OWN = "Own"
 GOOD = ("Solved", "AlmostSolved", "Closed form", OWN)
 IMPOSSIBLE = "PrimalInfeasible"
-# Of impossible base values: the least distance was found, and no set near to the prior.
+# For infeasible base values: the smallest distance was found, but not the set nearest to the prior.
 FAR = "Far"
 
 
 @dataclass(frozen=True)
 class Feasibility:
-    """The answer, with the standard set that carries it.
+    """The result of `nearest_feasible`, with its standard set.
 
-    theta (C,): the feasible standard set nearest to the prior; where the base values are impossible, of the nearest
-    possible ones. base_values (b,) = B theta.  distance_sigma: √ of the least (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b), else 0;
-    worst: the base parameter that had to move most, and by how many of its own σ.  prior_distance: ‖D⁻¹(θ − θ_ref)‖.
-    smallest: link → smallest eigenvalue of its pseudo-inertia [SI], the certificate.  violation: how far theta misses
-    its worst constraint, each scaled to its link. Both are computed by numpy, whatever the solver said.
+    theta (C,): the feasible standard set nearest to the prior; for infeasible base values, that of the nearest feasible
+    ones. base_values (b,) = B theta.  distance_sigma: √ of the smallest (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b), else 0; worst: the
+    base parameter that had to move most, and by how many of its own σ.  prior_distance: ‖D⁻¹(θ − θ_ref)‖. smallest:
+    link → smallest eigenvalue of its pseudo-inertia [SI], the certificate.  violation: largest violation of a
+    constraint by theta, each scaled to its link. Both are computed by numpy, independent of the solver's status.
     """
 
     possible: bool
@@ -93,19 +94,19 @@ class Feasibility:
             name, move = self.worst or ("", 0.0)
             noise = self.distance_sigma <= NOISE_SIGMA
             message = (
-                f"No physical robot has these base values; the nearest possible ones lie {self.distance_sigma:.3g} σ "
-                f"away (most: {name}, {move:+.2g} σ)."
+                f"no physical robot has these base values; the nearest physical ones are {self.distance_sigma:.3g} σ "
+                f"away (largest: {name}, {move:+.2g} σ)"
             )
             advice = (
-                "Noise explains it: use the nearest feasible set."
+                "noise explains it: use the nearest feasible set"
                 if noise
-                else "Look for a missing term, a wrong gain or wrong kinematics before using the nearest feasible set."
+                else "look for a missing term, a wrong gain or wrong kinematics before you use the nearest feasible set"
             )
-            found.append(Finding("base-values-impossible", "info" if noise else "warning", message, name, advice))
+            found.append(Finding("base-not-physical", "info" if noise else "warning", message, name, advice))
         if self.violation > CERTIFIED or self.status not in GOOD:
-            message = f"The solver stopped early ({in_words(self.status)}): the nearest set may not be the nearest."
-            advice = "Give mass bounds or a prior, or a small tolerance."
-            found.append(Finding("feasibility-inaccurate", "warning", message, fix=advice))
+            message = f"the solver stopped early ({status_text(self.status)}): a nearer set may exist"
+            advice = "state mass bounds or a prior, or a small tolerance"
+            found.append(Finding("solver-inaccurate", "warning", message, fix=advice))
         return tuple(found)
 
 
@@ -118,42 +119,42 @@ def nearest_feasible(
     widths: Array | None = None,
     constraints: Constraints = PHYSICAL,
 ) -> Feasibility:
-    """The physical standard set with these base values nearest to the prior, or how far they are from possible.
+    """The physical standard set with these base values nearest to the prior, or their distance from the feasible set.
 
-        possible:    min ‖D⁻¹(θ − θ_ref)‖  with  B θ = χ_b
+        feasible:    min ‖D⁻¹(θ − θ_ref)‖  with  B θ = χ_b
         else first   d² = min (Bθ − χ_b)ᵀ C⁻¹ (Bθ − χ_b),  then  min ‖D⁻¹(θ − θ_ref)‖  at a distance ≤ (1 + SLACK) d
 
-    all of them over the physical θ. `values` χ_b (b,), NaN where nothing is known; `covariance` C (b, b), or σ (b,), by
+    all over the physical θ. `values` χ_b (b,), NaN where unknown; `covariance` C (b, b), or σ (b,), by
     default σ = 1 SI unit; `prior` θ_ref (C,), by default the layout's nominal values, else zero (minimum norm);
-    `widths` D (C,), by default those of the prior's values (`told_widths`), as the estimator `consistent` has them.
-    Columns without effect are all but free unless there is a prior. Stated columns keep their value; a body that is
-    stated whole is not looked at: `check_stated` says whether it can exist.
+    `widths` D (C,), by default those of the prior's values (`search_widths`), as in the estimator `consistent`.
+    Columns without effect are nearly free unless there is a prior. Stated columns keep their value; a body with all
+    parameters stated is left out: `check_stated` says whether it is physical.
     """
     asked, blocks, answer = _exactly(_Question.of(base, values, covariance, prior, widths), constraints)
     if violation(answer.theta, blocks) <= CERTIFIED:
-        return _told(asked, blocks, answer)
+        return _result(asked, blocks, answer)
     distance, answer = _nearest_possible(asked, blocks, answer.iterations)
     worst = asked.worst_move(answer.theta)
-    return replace(_told(asked, blocks, answer), possible=False, distance_sigma=distance, worst=worst)
+    return replace(_result(asked, blocks, answer), possible=False, distance_sigma=distance, worst=worst)
 
 
 def own_or_nearest(
     base: BaseParameters, values: Array, own: Array | None, covariance: Array, constraints: Constraints = PHYSICAL
 ) -> Feasibility:
-    """What a result stands for: its `own` standard set (C,) where that can exist and has its base values (b,).
+    """The standard set of a result: its `own` (C,) if that is physical and has its base values (b,).
 
-    Else the nearest that can exist, by `nearest_feasible`.
+    Else the nearest physical one, by `nearest_feasible`.
     """
     if own is not None and not unphysical(base.layout, own, constraints.tolerance):
         asked = _Question.of(base, values, covariance, None, None)
         lack = np.abs(base.map @ own - values)[asked.known]
         if np.all(lack <= SAME * np.abs(values[asked.known]).max(initial=0.0)):
-            return _told(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+            return _result(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
     return nearest_feasible(base, values, covariance, constraints=constraints)
 
 
-def _told(asked: _Question, blocks: Sequence[Block], answer: Answer) -> Feasibility:
-    """The answer where the base values are possible."""
+def _result(asked: _Question, blocks: Sequence[Block], answer: Answer) -> Feasibility:
+    """The result where the base values are feasible."""
     theta = answer.theta
     return Feasibility(
         possible=True,
@@ -196,7 +197,7 @@ def scatter(std: Array, classical: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked, checked; `far` and `near` are (F, f) of the norms ‖Fθ + f‖ to base values and to the prior."""
+    """The checked arguments; `far` and `near` are (F, f) of the norms ‖Fθ + f‖ to base values and to the prior."""
 
     base: BaseParameters
     chi: Array
@@ -222,7 +223,7 @@ class _Question:
         reference = np.where(held, base.layout.known, reference)
         scales = column_scales(base, chi, reference)
         if widths is None:
-            width = told_widths(base.layout, None if given is None else reference, scales.columns)
+            width = search_widths(base.layout, None if given is None else reference, scales.columns)
         else:
             width = _checked(widths, size, "widths")
         if not np.all(width > 0.0):
@@ -233,14 +234,14 @@ class _Question:
         spread = np.diag(spread**2) if spread.ndim == 1 else spread
         if spread.shape != (len(base), len(base)):
             raise EstimationError(f"The covariance must be ({len(base)}, {len(base)}), or σ ({len(base)},).")
-        # a cancelled parameter has a value but no error bar: it says nothing about what is possible
+        # a cancelled parameter has a value but no error bar: it is not used in the distance
         known = np.isfinite(chi) & np.isfinite(np.diagonal(spread))
         chi = np.where(known, chi, np.nan)
         return _Question(base, chi, known, spread, reference, width, held, scales)
 
     @cached_property
     def span(self) -> Array:
-        """(C, F): a column for each θ that may move, of its own size."""
+        """(C, F): one column for each θ that may move, scaled to its size."""
         return np.diag(self.scales.columns)[:, ~self.held]
 
     @cached_property
@@ -279,7 +280,7 @@ class _Question:
 
 
 def cones_of(layout: Layout, constraints: Constraints, scales: ConeScales) -> list[Block]:
-    """The cones of what may move; a body that is stated whole is not looked at."""
+    """The cones of the bodies that may move; a body with all parameters stated is left out."""
     free = ~held_columns(layout)
     blocks = blocks_of(layout, scales, constraints)
     return [block for block in blocks if block.cone != "psd" or block.matrix[:, free].any()]
@@ -289,7 +290,7 @@ def _checked(vector: Array, size: int, what: str) -> Array:
     vector = np.asarray(vector, float)
     if vector.shape != (size,) or not np.all(np.abs(vector) < ABSURD):
         raise EstimationError(
-            f"The {what} must hold {size} finite numbers below {ABSURD:g}, one a column, not {_shown(vector)}."
+            f"The {what} must be {size} finite numbers below {ABSURD:g}, one per column, not {_shown(vector)}."
         )
     return vector
 
@@ -302,18 +303,18 @@ def _shown(vector: Array) -> str:
 
 
 def _exactly(asked: _Question, constraints: Constraints) -> tuple[_Question, list[Block], Answer]:
-    """The best with B θ = χ_b, physical or not, with the cones it was held to and the question in their scales."""
+    """The best θ with B θ = χ_b, physical or not, with the cones that were used and the question in their scales."""
     base = asked.base
     blocks = cones_of(base.layout, constraints, asked.scales)
     answer = _without_cones(asked)
     if violation(answer.theta, blocks) > 0.0:
         answer = _with_base_values(asked, blocks, INSIDE)
-    if CERTIFIED < violation(answer.theta, blocks) < 1.0:  # a prior may be far off: take the sizes that came out
+    if CERTIFIED < violation(answer.theta, blocks) < 1.0:  # the prior may be far off: take the scales from theta
         asked = replace(asked, scales=column_scales(base, asked.chi, answer.theta))
         blocks = cones_of(base.layout, constraints, asked.scales)
         answer = _with_base_values(asked, blocks, INSIDE)
     if violation(answer.theta, blocks) > CERTIFIED or answer.status not in GOOD:
-        # a body may be a point or a rod: no room inside
+        # a body may be a point or a rod: the cone has no interior then
         answer = _nearer(asked, blocks, [answer, _with_base_values(asked, blocks, 0.0)])
     return asked, blocks, answer
 
@@ -327,7 +328,7 @@ def _without_cones(asked: _Question) -> Answer:
 
 
 def _with_base_values(asked: _Question, blocks: Sequence[Block], inside: float) -> Answer:
-    """The search runs in the null space of B, from eq. (30) on: B θ = χ_b holds to rounding, whatever comes out."""
+    """The search in the null space of B, starting from eq. (30): B θ = χ_b holds to rounding for any result."""
 
     def free(span: Array) -> Array:
         scaled = asked.base.map[asked.known] @ span
@@ -339,10 +340,10 @@ def _with_base_values(asked: _Question, blocks: Sequence[Block], inside: float) 
 def _searched(
     asked: _Question, blocks: Sequence[Block], start: Array, free: Callable[[Array], Array], inside: float
 ) -> Answer:
-    """The set nearest to the prior, in three ways: a norm over columns of their own size or width, or its square.
+    """The set nearest to the prior, by three methods: a norm in units of column size or of width, or its square.
 
-    The next way is tried where one ends badly. Whatever the solver says of itself, of physical sets the nearest is
-    taken: each is a bound on the others.
+    The next method is tried where one ends badly. Of the physical sets found, the nearest is taken, independent of the
+    solver's status.
     """
     answers, wide = [], np.diag(asked.width)[:, ~asked.held]
     for way, span in ((minimise, asked.span), (minimise, wide), (least_squares, asked.span)):
@@ -354,33 +355,36 @@ def _searched(
 
 
 def _nearer(asked: _Question, blocks: Sequence[Block], answers: Sequence[Answer]) -> Answer:
-    """Of those that are physical the one nearest to the prior; of those that are not, the one that misses by least."""
+    """Of the physical solutions the one nearest to the prior; if there are none, that of smallest violation."""
     return min(answers, key=lambda one: (max(violation(one.theta, blocks), CERTIFIED), asked.from_prior(one.theta)))
 
 
 def _nearest_possible(asked: _Question, blocks: Sequence[Block], spent: int) -> tuple[float, Answer]:
     start, held = asked.base.layout.known, asked.held
-    # A rope to the prior: the least distance may be approached as a mass grows without end, and never be reached.
-    rope = ROPE / asked.scales.columns
-    roped = (np.vstack([asked.far[0], np.diag(rope)]), np.concatenate([asked.far[1], -rope * asked.reference]))
-    for inside in (0.0, INSIDE):  # ellipsoids, and bodies of which something is stated, cannot be clipped: stay inside
-        first = minimise(roped, blocks, start, asked.span, inside)
+    # A weak pull to the prior: the smallest distance may be approached as a mass grows without bound, and never be
+    # reached.
+    weak = WEAK_WEIGHT / asked.scales.columns
+    squares = (np.vstack([asked.far[0], np.diag(weak)]), np.concatenate([asked.far[1], -weak * asked.reference]))
+    # Ellipsoids and bodies with stated parameters cannot be clipped: stay inside. Without an interior the solver may
+    # call one form of the problem infeasible and solve the other.
+    for way, inside in ((minimise, 0.0), (minimise, INSIDE), (least_squares, 0.0), (least_squares, INSIDE)):
+        first = way(squares, blocks, start, asked.span, inside=inside)
         theta = clipped(first.theta, blocks, FLOOR, held)
         if violation(theta, blocks) <= CERTIFIED:
             break
     if violation(theta, blocks) > CERTIFIED:
         stated = ", ".join(f"{c.name} = {c.nominal:g}" for c in asked.base.layout.columns if c.known)
         raise EstimationError(
-            f"Found no standard set that satisfies the constraints, whatever the base values ({first.status}). "
-            "Widen the mass bounds and boxes, or lower the margin."
-            + (f" Stated, and perhaps impossible together: {stated}." if stated else "")
+            f"No standard set satisfies the constraints, for any base values ({first.status}). Widen the mass bounds "
+            "and boxes, or lower the margin."
+            + (f" Stated values, which may contradict each other: {stated}." if stated else "")
         )
     distance = asked.distance(theta)
     matrix, offset = asked.far
     radius = (1.0 + SLACK) * distance + 1e-6
     ball = Block("ball", np.vstack([np.zeros(matrix.shape[1]), matrix]), np.concatenate([[radius], offset]))
     iterations, nearest = spent + first.iterations, Answer(theta, FAR, 0)
-    for inside in (INSIDE, 0.0):  # a body may be a point or a rod, or have no mass: no room inside
+    for inside in (INSIDE, 0.0):  # a body may be a point or a rod, or have no mass: the cone has no interior then
         second = _searched(asked, [*blocks, ball], start, np.asarray, inside)
         iterations += second.iterations
         nearer = second._replace(theta=clipped(second.theta, blocks, FLOOR, held))

@@ -1,4 +1,4 @@
-"""Prior: what a CAD model or a URDF says about the standard parameters, and how far to trust it."""
+"""Prior: the standard parameters given by a CAD model or a URDF, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from steelyard.regression.information import Information
 
 @dataclass(frozen=True)
 class Widths:
-    """Standard deviations of a prior, as fractions of what they belong to.
+    """Standard deviations of a prior, relative to the parameters.
 
     mass        σ_M = mass · M
-    moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: how far a centre of mass may be off
+    moment      σ_MX = moment · |MX| + reach · M            `reach` [m]: error of a centre of mass
     inertia     σ_XX = inertia · (tr I / 2 + reach² · M)     the same for all six entries of a link
     rotor       σ_Ia = rotor · Ia
-    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets lie around the file's values, else around
-                zero, and none is expected to be further off than that share of its joint's effort. It keeps columns
-                that the motion cannot tell apart from growing against each other.
-    A term's own column (a compensator) states its width itself.
+    friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets are around the file's values, else around
+                zero, with an error of at most that fraction of the joint's effort. It keeps columns that the motion
+                cannot separate from growing against each other.
+    The column of a term (e.g. a compensator) states its own width.
     """
 
     mass: float = 0.2
@@ -43,9 +43,9 @@ class Widths:
 
 @dataclass(frozen=True)
 class Prior:
-    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width says nothing about that column.
+    """θ ~ N(reference, diag(width²)) over the standard columns; an infinite width means no prior for that column.
 
-    `half` H (C, C), where columns are correlated, makes the covariance H Hᵀ; it is zero where the width is infinite.
+    `half` H (C, C), where columns are correlated, gives the covariance H Hᵀ; it is zero where the width is infinite.
     """
 
     reference: Array
@@ -53,31 +53,31 @@ class Prior:
     half: Array | None = None
 
     @property
-    def told(self) -> NDArray[np.bool_]:
-        """The columns that the prior says something about, (C,)."""
+    def has_prior(self) -> NDArray[np.bool_]:
+        """The columns that have a prior, (C,)."""
         return np.isfinite(self.width)
 
     @property
     def root(self) -> Array:
-        """H (C, C) of the covariance H Hᵀ, zero where the prior is silent."""
-        return np.diag(np.where(self.told, self.width, 0.0)) if self.half is None else self.half
+        """H (C, C) of the covariance H Hᵀ, zero for columns without a prior."""
+        return np.diag(np.where(self.has_prior, self.width, 0.0)) if self.half is None else self.half
 
     @property
     def rows(self) -> Array:
-        """[H⁻¹ | H⁻¹ θ_ref] (k, C + 1) of the k columns it says something about: rows of unit standard deviation."""
-        told = np.flatnonzero(self.told)
-        out = np.zeros((len(told), len(self.width) + 1))
-        out[:, told] = np.linalg.inv(self.root[np.ix_(told, told)])
+        """[H⁻¹ | H⁻¹ θ_ref] (k, C + 1) of the k columns with a prior: rows of unit standard deviation."""
+        informed = np.flatnonzero(self.has_prior)
+        out = np.zeros((len(informed), len(self.width) + 1))
+        out[:, informed] = np.linalg.inv(self.root[np.ix_(informed, informed)])
         out[:, -1] = out[:, :-1] @ self.reference
         return out
 
     def in_base(self, base: BaseParameters) -> Array:
-        """Rows [P | p] (k, b + 1) with unit standard deviation: what the prior says about the base parameters.
+        """Rows [P | p] (k, b + 1) with unit standard deviation: the prior of the base parameters.
 
         χ_b = Bθ ~ N(B θ_ref, B H Hᵀ Bᵀ). A base parameter that contains a column without a prior gets none; the others
         are marginal, which for a normal distribution means taking their block of the covariance.
         """
-        known = np.array([np.all(self.told[row != 0.0]) for row in base.map])
+        known = np.array([np.all(self.has_prior[row != 0.0]) for row in base.map])
         b = base.map[known]
         half = b @ self.root
         root = cholesky(half @ half.T, lower=True)
@@ -90,8 +90,8 @@ class Prior:
 def with_friction(prior: Prior, information: Information, share: float) -> Prior:
     """The prior with a width for friction and offsets, from the size of efforts and columns in the data.
 
-    σ = share · √(Σ y_j² / Σ w_c²) over the rows of the joints j that the column c reaches. Rotor inertias stay as they
-    are: an unknown one is no small effect.
+    σ = share · √(Σ y_j² / Σ w_c²) over the rows of the joints j that the column c affects. Rotor inertias are
+    unchanged: an unknown one is not a small effect.
     """
     effort, size = np.zeros(len(information.layout)), np.zeros(len(information.layout))
     for own, triangle in zip(information.columns, information.joint_triangles, strict=True):
@@ -110,23 +110,24 @@ def nominal_prior(layout: Layout, widths: Widths) -> Prior:
     if layout.nominal is None:
         missing = sorted({c.owner for c in layout.columns if c.kind == "link" and c.nominal is None})
         raise EstimationError(
-            f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior to lean on. "
-            "Add them to the robot file, or use the estimator wls or ridge."
+            f"The robot file gives no nominal inertias for {', '.join(missing)}, so there is no prior. Add them to the "
+            "robot file, or use the estimator wls or ridge."
         )
     negative = [c.name for c in layout.columns if c.symbol in ("M", "Ia") and (c.nominal or 0.0) < 0.0]
     if negative:
         raise EstimationError(
-            f"The robot file gives a negative {', '.join(negative)}; mend it before using it as a prior."
+            f"The robot file gives a negative {', '.join(negative)}. Fix it before you use it as a prior."
         )
     if not any(c.nominal for c in layout.columns if c.symbol == "M"):
-        raise EstimationError("The robot file gives no link any mass, so there is no prior to lean on. Use wls.")
+        raise EstimationError("The robot file gives no masses, so there is no prior. Use the estimator wls.")
     return Prior(layout.nominal, column_widths(layout, layout.nominal, widths))
 
 
-def told_widths(layout: Layout, reference: Array | None, sizes: Array, widths: Widths | None = None) -> Array:
-    """The unit (C,) in which every search measures how far a standard set is from the file's, or from a reference (C,).
+def search_widths(layout: Layout, reference: Array | None, sizes: Array, widths: Widths | None = None) -> Array:
+    """The unit (C,) in which searches measure the distance of a standard set from that of the file, or from a reference
+    (C,).
 
-    `column_widths` where these say something; the column's own size (C,) where they are silent.
+    `column_widths` where there is a prior; the column's own size (C,) where there is none.
     """
     if reference is None:
         return sizes
@@ -135,19 +136,19 @@ def told_widths(layout: Layout, reference: Array | None, sizes: Array, widths: W
 
 
 def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
-    """Standard deviation of every column [SI]; inf where the prior is silent, as it is about payloads."""
+    """Standard deviation of every column [SI]; inf where there is no prior, as for payloads."""
     out = np.full(len(layout), np.inf)
     links: dict[str, dict[str, int]] = {}
     for k, column in enumerate(layout.columns):
         if column.kind == "payload":
-            continue  # nothing is expected of what a robot may carry
+            continue  # a payload has no prior
         if column.width is not None:
             out[k] = column.width
         elif column.symbol in INERTIAL:
             links.setdefault(column.owner, {})[column.symbol] = k
-        elif column.symbol == "Ia" and column.nominal:  # zero is what files say that know nothing of rotors
+        elif column.symbol == "Ia" and column.nominal:  # files without rotor data state zero
             out[k] = widths.rotor * column.nominal
-    # a link without mass in the file may still have some: a thousandth of the heaviest one's
+    # a link without mass in the file may still have some: a thousandth of the heaviest link's
     heaviest = max(nominal[place["M"]] for place in links.values())
     for place in links.values():
         values = {symbol: nominal[k] for symbol, k in place.items()}

@@ -1,4 +1,4 @@
-"""Automatic settings: every choice a project leaves to the data, made and written down before the fit."""
+"""Automatic settings: every choice that a project leaves to the data, made and recorded before the fit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from steelyard.identification.delays import estimate_delays
 from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.term_selection import Selection, candidate_terms, select_terms, with_terms
 from steelyard.model.model import Model
+from steelyard.project.cutoffs import with_cutoffs
 from steelyard.project.project import AUTO, Project, TermSpec
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
@@ -25,9 +26,9 @@ FOLDS = 10
 
 @dataclass(frozen=True)
 class Resolved:
-    """A project with numbers in the place of "auto", the problem of its runs to identify, and what was decided and why.
+    """A project with numbers instead of "auto", the problem of its runs to identify, and the decisions made.
 
-    `selection` holds the trials of the terms where the project asked for one.
+    `selection` holds the trials of the terms if the project requested one.
     """
 
     project: Project
@@ -50,25 +51,23 @@ def resolve_auto(
 ) -> Resolved:
     """Cut-offs from the spectrum, derivatives by left-out stretches, terms by left-out runs, delays last.
 
-    Delays come after friction, since what friction leaves over looks like a delay. `delays` or `terms` = False leave
-    those open.
+    Delays come after friction, since unmodelled friction looks like a delay. `delays` or `terms` = False leave those
+    open.
 
-    Derivatives take two passes over the rows (`observe`), one for each kind, with the plain terms; delays one, which
-    keeps shifted copies of the effort. None of them can stand in for the pass of the fit: that has all terms, and its
-    rows reach nearer to the ends of a run than those with room for the shifts, and read efforts at the delay itself
-    rather than between copies.
+    Derivatives take two passes over the rows (`observe`), one for each kind, with the plain terms; delays take one,
+    which keeps shifted copies of the effort. None of them can replace the pass of the fit: that has all terms, its rows
+    reach nearer to the ends of a run than those with shifts, and it reads efforts at the delay itself and not between
+    copies.
     """
     spec = project.spec
     findings: list[Finding] = []
     if AUTO in (spec.prepare.cutoff_hz, spec.prepare.lowpass_hz):
-        proposed = project.propose_cutoffs(progress)
-        open_ends = [name for name in ("cutoff_hz", "lowpass_hz") if getattr(spec.prepare, name) == AUTO]
-        project = project.with_prepare(**{name: getattr(proposed, name) for name in open_ends})
-        findings.append(Finding("cutoffs", "info", proposed.rule, fix="set cutoff_hz and lowpass_hz to override"))
+        project, finding = with_cutoffs(project, progress)
+        findings.append(finding)
     runs: tuple[Samples, ...] | None = None
     if spec.prepare.derivatives == AUTO:
-        project, runs, told = _derivatives(project, progress)
-        findings.append(told)
+        project, runs, finding = _derivatives(project, progress)
+        findings.append(finding)
     model = project.model()
     if runs is None:
         runs = project.samples(model.robot, "identify", progress)
@@ -80,9 +79,9 @@ def resolve_auto(
     if terms and spec.select:
         torques, project, chosen, trials = _selected(project, torques, progress)
         findings += chosen
-    # a list of terms stays what it is when the default set grows
+    # a list of terms stays the same when the default set grows
     project = project.with_spec(terms=[TermSpec.of(term) for term in torques.model.terms])
-    if trials is not None:  # how the runs were driven is tuned for the model
+    if trials is not None:  # the experiment is tuned for the model
         problem = project.problem(project.model(), runs)
     if delays and spec.prepare.delay == AUTO:
         delay, late = _delay(torques, progress)
@@ -92,17 +91,17 @@ def resolve_auto(
 
 
 def _approximations(problem: Problem) -> tuple[Finding, ...]:
-    """Why the runs are not driven by what was commanded."""
+    """Why the runs are not simulated with the commanded references."""
     if problem.experiment is None or not problem.experiment.approximate:
         return ()
-    advice = "log what was commanded and map it as [channels] reference"
+    advice = "log the commanded positions and set reference in [channels]"
     return (Finding("approximate-reference", "warning", problem.experiment.approximate, fix=advice),)
 
 
 def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, tuple[Samples, ...] | None, Finding]:
-    """Differences or the smoother, whichever explains left-out stretches better with the plain terms.
+    """Differences or the smoother, whichever predicts left-out stretches better with the plain terms.
 
-    Also the runs prepared with them, None where neither was tried.
+    Also the runs prepared with them, None if neither was tried.
     """
     prepared: dict[str, tuple[Samples, ...]] = {}
 
@@ -117,7 +116,7 @@ def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, 
     if project.cutoff_hz() is None:
         return left_with("differences", "Derivatives by differences: the smoother needs cutoff_hz.")
     plain = project.with_spec(terms="plain").model()
-    advice = "set derivatives to override"
+    advice = "set 'derivatives' in '[prepare]' to override"
     try:
         choice = choose_derivatives(
             samples_of,
@@ -126,13 +125,13 @@ def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, 
             ),
         )
     except EstimationError as error:
-        message = f"Derivatives by differences: the smoother could not be tried. {error}"
+        message = f"Derivatives by differences: the smoother could not be tested. {error}"
         return left_with("differences", message, advice)
-    return left_with(choice.derivatives, f"{choice.verdict} (With the plain terms.)", advice)
+    return left_with(choice.derivatives, f"{choice.verdict} (Compared with the plain terms.)", advice)
 
 
 def selected_terms(project: Project, problem: Problem, progress: Progress | None = None) -> Selection:
-    """The terms that the problem's runs choose among the default set and what is offered beside it."""
+    """The terms chosen by the problem's runs from the default set and the other candidates."""
     cycles = project.spec.ripple_cycles
     if isinstance(cycles, dict):
         names = problem.model.robot.axis_names
@@ -153,11 +152,11 @@ def _selected(
 
 
 def _delay(problem: Problem, progress: Progress | None) -> tuple[Sequence[float], tuple[Finding, ...]]:
-    """What the efforts are read later by [s], and the delays with their error bars."""
+    """Time by which the efforts are read later [s], and the delays with their error bars."""
     if problem.lowpass_hz is None:
         return [0.0] * problem.model.robot.dof, ()
     try:
         found = estimate_delays(with_load(problem, progress), progress=progress)
     except EstimationError as error:
-        return [0.0] * problem.model.robot.dof, (Finding("delays", "info", f"delays were not looked for: {error}"),)
+        return [0.0] * problem.model.robot.dof, (Finding("delays", "info", f"delays were not estimated: {error}"),)
     return list(found.correction), found.findings()

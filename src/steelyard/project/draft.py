@@ -1,4 +1,4 @@
-"""A project file drafted from a robot and logs: the guessed channel map, the reasons, and the next keys as comments."""
+"""A project file drafted from a robot and logs: the guessed channel map, the reasons, and further keys as comments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def draft_project(
 
 
 def stated_robot(robot: str, project: Path) -> str:
-    """A built-in name or a robot file as the project file states it."""
+    """A built-in name or a robot file in the form used in the project file."""
     if robot in builtin_robots():
         return robot
     file = _relative(Path(robot), project)
@@ -63,10 +63,10 @@ def stated_robot(robot: str, project: Path) -> str:
 
 
 def write_draft(draft: Draft, force: bool = False) -> None:
-    """Write the file whole or not at all; one that exists is replaced only by force."""
+    """Write the file completely or not at all; an existing one is replaced only with force."""
     place = Path(os.path.realpath(draft.path))
     if place.exists() and (not force or not place.is_file()):
-        raise OutputError(f"'{draft.path}' exists. Name another file with --out, or replace it with --force.")
+        raise OutputError(f"'{draft.path}' exists. Choose another file with --out, or replace it with --force.")
     fresh = None
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -78,24 +78,24 @@ def write_draft(draft: Draft, force: bool = False) -> None:
     except (OSError, ValueError) as error:
         if fresh is not None:
             fresh.unlink(missing_ok=True)
-        raise OutputError(f"Cannot write '{draft.path}': {error}. Name another place with --out.") from None
+        raise OutputError(f"Cannot write '{draft.path}': {error}. Choose another path with --out.") from None
 
 
 # --- The parts of the file --------------------------------------------------------------------------------------------
 
 
 def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
-    """What was taken for what, and why."""
+    """The decisions and their reasons, as comments."""
     named = ", ".join(log.name for log in logs)
     logger = f" (as {guess.logger} writes them)" if guess.logger else ""
     yield from _comment(f"Written by `steelyard init` from the columns{logger} and first rows of {named}.")
-    yield from _comment("What was taken for what, and why:")
+    yield from _comment("Assignment of the columns, with reasons:")
     yield from _comment(f"time: {guess.time.column} [{guess.time.unit}]: {'; '.join(guess.time.why)}", "  ")
     for label, signal in guess.signals.items():
         yield from _comment(f"{label}: {range_of(signal.columns)}: {'; '.join(signal.why)}", "  ")
     if guess.left_out:
-        yield from _comment(f"v: left out, positions are differentiated: {guess.left_out}", "  ")
-    for code, heading in (("guess-unsure", "Check:"), ("fill-in", "Fill in before `steelyard identify`:")):
+        yield from _comment(f"v: not used, positions are differentiated: {guess.left_out}", "  ")
+    for code, heading in (("uncertain-guess", "Check:"), ("missing-value", "Fill in before `steelyard identify`:")):
         found = [one for one in guess.findings if one.code == code]
         if found:
             yield from _comment(heading)
@@ -106,28 +106,28 @@ def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
 def _settings(source: str, robot: Robot, guess: Guess) -> Iterator[str]:
     gravity = ", ".join(f"{x:g}" if x % 1 else f"{x:.1f}" for x in robot.gravity.tolist())
     yield f"robot = {_quoted(source)}"
-    yield f"# gravity = [{gravity}]   # m/s², in the world in which the base stands"
+    yield f"# gravity = [{gravity}]   # m/s², in the world frame"
     yield '# terms = "default"   # the robot\'s own, root and load friction, pre-sliding; or "plain", or a list'
-    yield '# estimator = "wls"'
-    others = ", ".join(name for name in ESTIMATORS if name != "wls")
+    yield '# estimator = "auto"'
+    others = ", ".join(name for name in ESTIMATORS if name != "auto")
     yield from wrap(f"or {others}", 118, initial_indent="#   ", subsequent_indent="#   ")
     yield ""
     yield "[prepare]"
-    yield '# cutoff_hz = "auto"     # low-pass of positions [Hz]; "auto" takes it from the spectrum of the motion'
+    yield '# cutoff_hz = "auto"     # low-pass of positions [Hz]; "auto" chooses it from the spectrum of the motion'
     yield '# lowpass_hz = "auto"    # parallel filter of effort and model [Hz], likewise'
     yield '# derivatives = "auto"   # or "differences", "smoother"'
     yield '# delay = "auto"         # of efforts [s]'
     rate = f"# rate_hz = {float(f'{guess.time.rate_hz:.4g}')}"
-    yield f"{rate:<24} # uniform clock for a jittered log; left out, the log's usual rate"
-    yield "# rest = 0.02            # rows of a joint below this share of its top speed are left out; 0.0 keeps all."
-    yield "#                        # Left out: below 0.02 rad/s or m/s, or 0.05 of its top speed where that is less"
+    yield f"{rate:<24} # uniform rate for a log with jitter; default: the usual rate of the log"
+    yield "# rest = 0.02            # example, not the default: leaves out rows below 0.02 of the top speed;"
+    yield "#                        # 0.0 keeps all. Default: the smaller of 0.02 rad/s or m/s and 0.05 of top speed"
     yield '# missing = "error"      # or "drop": rows with an empty cell'
 
 
 def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
     yield "[channels]"
     for other in guess.time.others:
-        yield from _comment(f"not taken: {range_of(other.columns)} ({other.why})")
+        yield from _comment(f"not used: {range_of(other.columns)} ({other.why})")
     yield from _checks(guess, "time")
     yield f"time = {{ column = {_quoted(guess.time.column)}, unit = {_quoted(guess.time.unit)} }}"
     for label, signal in guess.signals.items():
@@ -139,36 +139,36 @@ def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
         if signal.signs:
             yield f"sign = [{', '.join(f'{sign:g}.0' for sign in signal.signs)}]"
         else:
-            yield "# sign = 1.0   # -1.0 where it counts the other way; one, a list, or a table by joint"
+            yield "# sign = 1.0   # -1.0 for the opposite direction; one value, a list, or a table by joint"
         if label == "q":
-            yield "# offset = 0.0   # rad or m, added after conversion, where the log counts from another zero"
+            yield "# offset = 0.0   # rad or m, added after conversion, if the log has another zero"
         for other in signal.others:
-            yield from _comment(f"not taken: {range_of(other.columns)} ({other.why})")
+            yield from _comment(f"not used: {range_of(other.columns)} ({other.why})")
         yield f"[channels.{label}.columns]"
         for joint, column in zip(robot.axis_names, signal.columns, strict=True):
             yield f"{_key(joint)} = {_quoted(column)}"
     for other in guess.q.others:
         if other.why == COMMANDED:
-            said = "[channels.reference] takes commanded positions, for estimators that simulate"
+            said = "[channels.reference] is for commanded positions, for estimators that simulate"
             yield from _comment(f"{said}: {range_of(other.columns)}")
 
 
 def _side(signal: GuessedSignal) -> Iterator[str]:
     if signal.side == "motor":
         yield 'side = "motor"'
-        # an empty list is refused by name, so that a forgotten ratio never passes for 1
-        yield "ratio = []   # FILL IN: motor turns per joint turn, one number a joint"
+        # an empty list raises an error that names the key, so that a forgotten ratio is never taken as 1
+        yield "ratio = []   # FILL IN: motor turns per joint turn, one number per joint"
     else:
         yield '# side = "joint"   # or "motor" with ratio = [ … ], motor turns per joint turn'
-    if "gain" in signal.blanks:
+    if "gain" in signal.to_fill_in:
         per = " and ".join(dict.fromkeys(GAIN_PER.get(unit, unit) for unit in signal.units))
-        yield f"gain = []   # FILL IN: N.m (a slide: N) at the joint per {per}, one number a joint,"
+        yield f"gain = []   # FILL IN: N.m (prismatic joint: N) at the joint per {per}, one number per joint,"
         yield from _comment('or gain = "unknown" to identify them too, with a [[payload]] of known mass on some run')
 
 
 def _checks(guess: Guess, label: str) -> Iterator[str]:
     for one in guess.findings:
-        if one.code == "guess-unsure" and one.where.partition(".")[0] == label:
+        if one.code == "uncertain-guess" and one.where.partition(".")[0] == label:
             yield from _comment(f"{one.where.partition('.')[2]}: {one.message}; {one.fix}")
 
 
@@ -177,7 +177,7 @@ def _runs(logs: Sequence[Path], path: Path, topic: str | None, episode: int | No
     for k, log in enumerate(logs):
         yield ""
         if k == 0:
-            yield from _comment('Keep one motion unseen: role = "validate" on a run is scored, not fitted.')
+            yield from _comment('Keep one motion for validation: a run with role = "validate" is scored, not fitted.')
         yield "[[run]]"
         yield f"log = {_quoted(_relative(log, path))}"
         if twice:
@@ -188,7 +188,7 @@ def _runs(logs: Sequence[Path], path: Path, topic: str | None, episode: int | No
             yield f"episode = {episode}"
         if k == 0:
             yield '# role = "identify"       # or "validate"'
-            yield "# seconds = [0.0, 10.0]   # the part to use, by the log's clock; or rows = [1, 1000]"
+            yield "# seconds = [0.0, 10.0]   # the part to use, in log time; or rows = [1, 1000]"
             yield '# load = "none"           # or the name of the [[payload]] it carries'
 
 
@@ -201,7 +201,7 @@ def _comment(text: str, indent: str = "") -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's, but for the one control character JSON leaves bare
+    # JSON's escapes are valid in TOML, except for the one control character that JSON does not escape
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -214,7 +214,7 @@ def _one_or_list(units: Sequence[str]) -> str:
 
 
 def _relative(file: Path, project: Path) -> str:
-    """The file as seen from the project's folder; absolute where there is no way between the two."""
+    """The file relative to the project's folder; absolute if there is no relative path."""
     try:
         return Path(os.path.relpath(file, project.parent)).as_posix()
     except ValueError:

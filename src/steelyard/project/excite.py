@@ -1,4 +1,4 @@
-"""excite: from a robot, or a result of it, to exciting motions with ramps, what they reach and what they promise."""
+"""excite: from a robot, or a result of it, to exciting motions with ramps, their extremes and the expected σ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import named_terms, plain_terms
 from steelyard.model.terms.term import laws_of, uses
-from steelyard.motion.bounds import Reached
+from steelyard.motion.bounds import LimitUse
 from steelyard.motion.clearance import Clearance
 from steelyard.motion.trajectory import Trajectory
 from steelyard.project.project import read_project
@@ -37,19 +37,19 @@ from steelyard.project.reopen import Reopened, reopen
 from steelyard.signals.recording import Progress
 
 FAMILIES = (FourierFamily.name, BSplineFamily.name)
-# Rows a second of an identification to come of which nothing is known.
+# Default rate of the rows of the later identification [Hz].
 ROWS_HZ = 50.0
-# What `targets` aims at where nobody names any: this share of every parameter's scale, once something is known.
+# Default of `targets`: this fraction of every parameter's scale, if there is a result.
 AIM = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is to be excited: a model, its values θ (C,) for torques, the result it is known from, if any.
+    """Input of a design: a model, its values θ (C,) for torques, the result it comes from, if any.
 
-    source    what the robot was read from
-    rows_hz   rows a second of an identification: those of the result, else `ROWS_HZ`
-    said      what was decided on the way
+    source    file or name of the robot
+    rows_hz   rows per second of an identification: those of the result, else `ROWS_HZ`
+    notes     decisions made, as text
     """
 
     model: Model
@@ -57,7 +57,7 @@ class Subject:
     source: str | Path
     result: Identification | None = None
     rows_hz: float = ROWS_HZ
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def base(self) -> BaseParameters:
@@ -69,7 +69,7 @@ class Subject:
 
 
 class TargetReached(NamedTuple):
-    """A base parameter, the σ wanted and the σ to expect, as shares of its value."""
+    """A base parameter, its target σ and the expected σ, relative to its value."""
 
     name: str
     wanted: float
@@ -82,13 +82,13 @@ class TargetReached(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Excitation:
-    """Designed motions as they are to be played, one for every load case.
+    """Designed motions, ready to be played, one per load case.
 
-    motions   with ramps where a start posture was asked for
-    rules     what each keeps to; `limits` how near it comes, row by row
-    before    σ of what is known already; None where nothing is
-    scale     what σ are compared with, (b,): `criteria.deviation_scale`, None where nothing is known
-    targets   σ that were asked for, as shares of the values
+    motions   with ramps if a start posture was given
+    rules     the limits of each; `limits` how close it comes, row by row
+    before    σ of what is already known; None without a result
+    scale     scale for σ, (b,): `criteria.deviation_scale`, None without a result
+    targets   requested σ, relative to the values
     """
 
     subject: Subject
@@ -96,7 +96,7 @@ class Excitation:
     design: Design
     motions: tuple[Trajectory, ...]
     rules: tuple[MotionRules, ...]
-    limits: tuple[tuple[Reached, ...], ...]
+    limits: tuple[tuple[LimitUse, ...], ...]
     before: Forecast | None = None
     scale: Array | None = None
     targets: Mapping[str, float] = field(default_factory=dict)
@@ -109,25 +109,25 @@ class Excitation:
 
     @property
     def posture(self) -> Array:
-        """Where the motions start, at rest (n,)."""
+        """Start posture of the motions, at rest (n,)."""
         return self.motions[0].at([0.0])[0][:, 0]
 
     @cached_property
     def worst(self) -> tuple[tuple[str, float], tuple[str, float]] | None:
-        """The parameter with the largest σ / scale, and that ratio, before and after; None where nothing is known."""
+        """The parameter with the largest σ / scale, and that ratio, before and after; None without a result."""
         if self.before is None or self.scale is None:
             return None
         return self.before.worst(self.scale), self.design.forecast.worst(self.scale)
 
     @property
     def relative(self) -> Array:
-        """σ to expect as a share of the value (b,); NaN where that is zero or unknown."""
+        """Expected σ relative to the value (b,); NaN where that is zero or unknown."""
         value = np.abs(self.values)
         return self.design.forecast.std / np.where(value > 0.0, value, np.nan)
 
     @property
     def reached(self) -> tuple[TargetReached, ...]:
-        """Every target beside what the motions promise."""
+        """Every target with the expected σ of the motions."""
         names = self.design.forecast.base.names
         return tuple(
             TargetReached(name, wanted, float(self.relative[names.index(name)]))
@@ -136,7 +136,7 @@ class Excitation:
 
     @cached_property
     def unbounded(self) -> tuple[str, ...]:
-        """What nothing limits, in sentences: torques without a limit, and what they reach; what limited ones leave out;
+        """Sentences on quantities without a limit: torques and the values they reach, what limited ones leave out, and
         collisions."""
         subject = self.subject
         left_out = torque_caveats(subject.model, subject.theta, self.allowed.limits, self.design.loads)
@@ -153,8 +153,8 @@ class Excitation:
             units = ["N" if joint.is_prismatic else "N·m" for joint in robot.axes]
             listed = ", ".join(f"{robot.axis_names[i]} {_plainly(peak[i])} {units[i]}" for i in free)
             yield (
-                "Torques are not limited: the robot file states no efforts, and no limits file states torques, of some "
-                f"joints. By the nominal model these reach {listed}."
+                "Torques are not limited: neither the robot file nor a limits file gives torque limits of some "
+                f"joints. With the nominal model these reach {listed}."
             )
 
     def _unchecked_collisions(self) -> Iterator[str]:
@@ -163,14 +163,14 @@ class Excitation:
             yield "Collisions are not checked: no [[plane]], [[box]] or [collision] in the limits."
             return
         if not any(row.quantity == "clearance" for row in self.limits[0]):
-            yield "Nothing is kept apart: no two shapes count as a pair. See what is left out, and why."
+            yield "No clearance is checked: there is no pair of shapes. See which pairs are left out, and why."
         if not around.planes and not around.boxes:
             yield "Collisions with surroundings are not checked: no [[plane]] or [[box]] in the limits."
         if not around.self_collision:
             yield "Collisions of the robot with itself are not checked: self_collision = false in the limits."
 
     def remarks(self, k: int) -> tuple[str, ...]:
-        """What the file of motion k should say about itself."""
+        """Remarks for the file of motion k."""
         robot, motion = self.subject.model.robot, self.motions[k]
         first, last = (
             ", ".join(f"{name} {x:z.4f}" for name, x in zip(robot.axis_names, q, strict=True))
@@ -181,9 +181,9 @@ class Excitation:
         return (
             f"Exciting motion of '{robot.name}'{load} by Steelyard: {self.design.criterion}, {motion.duration:.3f} s.",
             f"It starts at rest, at {first} (rad or m), and ends at rest {'there' if first == last else f'at {last}'}.",
-            f"Proven for all t: {kept}. Torques are those of a nominal model. Run it slowly first.",
+            f"Proven for all t: {kept}. Torques are those of a nominal model. Run the motion slowly first.",
             *self.unbounded,
-            *self.allowed.said,
+            *self.allowed.notes,
         )
 
 
@@ -192,7 +192,7 @@ def _plainly(x: float) -> str:
 
 
 def subject_of(robot: str, terms: Sequence[str] | None = None) -> Subject:
-    """A robot by name or file with these terms, by default its plain ones; or a project file, with its own terms and
+    """A robot by name or file with these terms (default: its plain ones); or a project file, with its own terms and
     payloads."""
     if is_project(robot):
         project = read_project(robot)
@@ -204,7 +204,7 @@ def subject_of(robot: str, terms: Sequence[str] | None = None) -> Subject:
 
 
 def is_project(robot: str) -> bool:
-    """A TOML file with a channel map; anything that cannot be read is left to `read_robot` to name."""
+    """Whether this is a TOML file with a channel map; errors of unreadable files are left to `read_robot`."""
     if robot in builtin_robots() or Path(robot).suffix.lower() != ".toml":
         return False
     try:
@@ -214,24 +214,24 @@ def is_project(robot: str) -> bool:
 
 
 def subject_of_result(given: Path, robot: str | None = None) -> Subject:
-    """The model behind a result, and what the result knows of it; `robot`, if it is named too, must be its robot."""
+    """The model of a result, and the information in the result; `robot`, if named too, must be its robot."""
     opened = reopen(given, [])
     model, result = opened.model, opened.result
     if robot is not None and read_robot(robot).sha256 != model.robot.sha256:
         raise ProjectError(
-            f"The result '{given}' is of '{opened.project.spec.robot}', not of '{robot}': leave the robot "
-            "out, or name that one."
+            f"The result '{given}' is of robot '{opened.project.spec.robot}', not of '{robot}': remove the robot "
+            "argument, or give that robot."
         )
-    # a set with holes gives no torques
+    # an incomplete set gives no torques
     whole = result.standard is not None and bool(np.all(np.isfinite(result.standard)))
     theta = result.standard if whole else model.layout.nominal
-    said = f"Torques are those of {'the identified standard set' if whole else 'the values of the robot file'}."
+    note = f"Torques are those of {'the identified standard set' if whole else 'the values of the robot file'}."
     place = opened.project.robot_source
-    return _designable(Subject(model, theta, place, result, _rows_hz(opened), () if theta is None else (said,)))
+    return _designable(Subject(model, theta, place, result, _rows_hz(opened), () if theta is None else (note,)))
 
 
 def _rows_hz(opened: Reopened) -> float:
-    """Rows a second of the fit: what its decimation left of the slowest log (`Problem.decimate`)."""
+    """Rows per second of the fit: the decimated rate of the slowest log (`Problem.decimate`)."""
     spec = opened.project.spec.prepare
     rate = min(run.rate_hz for run in opened.result.runs if run.role == "identify")
     if spec.decimate is not None:
@@ -240,7 +240,7 @@ def _rows_hz(opened: Reopened) -> float:
 
 
 def _designable(subject: Subject) -> Subject:
-    """The subject without terms that have no gradient; what is known of the others stays."""
+    """The subject without terms that have no gradient; information on the others is kept."""
     model = subject.model
     left = [term for term in model.terms if uses(term) or laws_of(term, model.robot) is None]
     if not left:
@@ -264,22 +264,22 @@ def _designable(subject: Subject) -> Subject:
             covariance_classical=result.covariance_classical[square],
             standard=None if result.standard is None else result.standard[names],
         )
-    said = (
-        f"Designed without {', '.join(term.name for term in left)}, which have no gradient: a motion that shows the "
-        "rest shows them too."
+    note = (
+        f"Designed without {', '.join(term.name for term in left)}, which have no gradient: a motion that excites the "
+        "other parameters excites them too."
     )
-    return replace(subject, model=smaller, theta=theta, result=result, said=(*subject.said, said))
+    return replace(subject, model=smaller, theta=theta, result=result, notes=(*subject.notes, note))
 
 
 def family_of(name: str, harmonics: int) -> Family:
-    """A Fourier series, or a B-spline with as many control points as it has numbers, and three more for its ends."""
+    """A Fourier series, or a B-spline with the same number of coefficients plus three control points for its ends."""
     if name not in FAMILIES:
         raise DataError(choices("family", name, FAMILIES))
     return FourierFamily(harmonics) if name == FourierFamily.name else BSplineFamily(2 * harmonics + 2)
 
 
 def every_target(subject: Subject, allowed: Allowed) -> DeviationTargets | None:
-    """The same share of its scale for every parameter; None without a result to tell how large efforts are."""
+    """The same fraction of its scale for every parameter; None without a result that gives the size of efforts."""
     scale = scale_of(subject, allowed)
     if scale is None:
         return None
@@ -287,22 +287,22 @@ def every_target(subject: Subject, allowed: Allowed) -> DeviationTargets | None:
 
 
 def scale_of(subject: Subject, allowed: Allowed) -> Array | None:
-    """What σ are to be compared with, (b,); None without a result to tell how large efforts are."""
+    """Scale for σ, (b,); None without a result that gives the size of efforts."""
     if subject.known is None:
         return None
     return deviation_scale(subject.model, subject.base, allowed.limits, subject.known.effort, subject.theta)
 
 
 def allowed_of(subject: Subject, limits: Path | None) -> Allowed:
-    """A limits file, or shares of the robot file's own limits. Efforts of the robot file bound no torque that cannot be
-    computed; torques that a limits file states need values."""
+    """A limits file, or fractions of the robot file's own limits. Efforts of the robot file are not applied to torques
+    that cannot be computed; torque limits of a limits file require parameter values."""
     robot = subject.model.robot
     allowed = own_limits(robot) if limits is None else read_limits(limits, robot, subject.source)
     if subject.theta is None and np.isfinite(allowed.limits.torque).any():
         if allowed.torque_stated:
             raise DataError(
                 f"'{limits}' limits torques, and the file of '{robot.name}' gives no inertias to compute them from: "
-                "take torque out of it, or start from a result that has them."
+                "remove torque from it, or start from a result that has inertias."
             )
         # `Excitation.unbounded` says so
         return replace(allowed, limits=replace(allowed.limits, torque=np.array(np.inf)))
@@ -325,14 +325,14 @@ def excite(
     starts: int = 8,
     iterations: int = 300,
     progress: Progress | None = None,
-    heard: Callable[[int, float], None] | None = None,
+    on_step: Callable[[int, float], None] | None = None,
 ) -> Excitation:
-    """Design motions within what is allowed and lead them from a `start` posture (n,) and back.
+    """Design motions within the limits and add ramps from a `start` posture (n,) and back.
 
     noise, seed, starts, iterations   of `design_excitation`; rows_hz is its rate, None takes the subject's
-    step      time between the samples that will be written [s]: motion and ramps last whole numbers of it, for a
-              controller that interpolates over the end of one would see another jerk there
-    heard     hears of every step of the search: which, and its objective
+    step      time between the written samples [s]: motion and ramps last whole numbers of it, because a controller that
+              interpolates over the end of one would make another jerk there
+    on_step   called after every step of the search with its number and its objective
     """
     model, theta = subject.model, subject.theta
     duration = whole_steps(duration, step)
@@ -349,11 +349,11 @@ def excite(
         model, allowed.limits, duration, criterion, family,
         loads=loads, noise=noise, given=subject.known, theta=theta,
         rate_hz=subject.rows_hz if rows_hz is None else rows_hz, seed=seed, starts=starts, iterations=iterations,
-        surroundings=allowed.surroundings, progress=progress, heard=heard,
+        surroundings=allowed.surroundings, progress=progress, on_step=on_step,
         check=None if start is None else with_ramps,
     )  # fmt: skip
     motions = with_ramps(design.trajectories)
-    limits = tuple(own.reached(motion) for own, motion in zip(rules, motions, strict=True))
+    limits = tuple(own.limit_use(motion) for own, motion in zip(rules, motions, strict=True))
     for rows in limits:
         check_rows(rows, "The designed motion")
     before = None if subject.known is None else so_far(subject.known, theta)

@@ -1,4 +1,4 @@
-"""Opened: the files of a project, each read once and shared by everything that needs them."""
+"""Opened: the files of a project, each read once and shared by all users."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from steelyard.model.terms import Term
 from steelyard.project.spec import EstimatorSpec, PayloadSpec, RunSpec, TermSpec
 from steelyard.signals.recording import SMALL_CELLS, Progress, Recording
 
-# Numbers that the logs of a project may keep in memory after their first pass: 128 MB of them, shared alike. A log that
-# is larger than its share is read again for every pass.
+# Numbers that the logs of a project may keep in memory after their first pass: 128 MB of them, in equal shares. A log
+# larger than its share is read again for every pass.
 KEPT_CELLS = 16_000_000
 
 _T = TypeVar("_T")
@@ -26,26 +26,26 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What the files of a project hold, read when it is first asked for and then kept: robots, recordings, and the
-    models and estimators built from a spec.
+    """The contents of a project's files, read on first use and then kept: robots, recordings, and the models and
+    estimators built from a spec.
 
     A project and all that are made from it (`Project.with_spec`) share one, so that a robot file is parsed once and a
-    log opened once, however often settings change on the way from "auto" to numbers. Everything kept is frozen. A file
-    that changes later is not seen: read the project again for that.
+    log opened once, also when settings change from "auto" to numbers. All kept objects are frozen. Later changes of a
+    file are not seen: read the project again for that.
     """
 
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def _once(self, key: Sequence[Any], make: Callable[[], _T]) -> _T:
-        """What `make` gives, made once for every key. Specs can change and have no hash: they are told apart by their
-        text, which holds all their fields."""
-        told = repr(key)
-        if told not in self._kept:
-            self._kept[told] = make()
-        return self._kept[told]
+        """The result of `make`, called once for every key. Specs are mutable and have no hash: their text, which holds
+        all their fields, is used as the key."""
+        text = repr(key)
+        if text not in self._kept:
+            self._kept[text] = make()
+        return self._kept[text]
 
     def robot(self, source: str | Path, gravity: Sequence[float] | None, springs: Sequence[SpringTable]) -> Robot:
-        """The robot of a built-in name or a file, under another gravity [m/s²] if one is given, with more springs."""
+        """The robot of a built-in name or a file, optionally with another gravity [m/s²] and more springs."""
 
         def as_described() -> Robot:
             return read_robot(source)
@@ -69,7 +69,7 @@ class Opened:
 
     def model(self, robot: Robot, terms: Sequence[Term], payloads: Sequence[PayloadSpec]) -> Model:
         """The model of a robot given by `robot`, with these terms and payloads."""
-        # robots that are kept here have an identity as long as this lives
+        # the id of a robot that is kept here stays valid for the lifetime of this object
         key = ("model", id(robot), [TermSpec.of(term) for term in terms], payloads)
         return self._once(key, lambda: Model(robot, terms, payloads=[one.payload() for one in payloads]))
 
@@ -80,5 +80,5 @@ class Opened:
 
 
 def _place(source: str | Path) -> tuple[str, bool]:
-    """A built-in robot `tx40` and a file of that name are two sources."""
+    """The key of a source: a built-in robot `tx40` and a file of that name are different."""
     return str(source), isinstance(source, Path)

@@ -1,4 +1,4 @@
-"""Output folders and files: written whole or not at all, and nothing replaced that is not Steelyard's own."""
+"""Output folders and files: written completely or not at all; only files of Steelyard are replaced."""
 
 from __future__ import annotations
 
@@ -18,31 +18,36 @@ RUN_FILES = (RESULT, REPORT)
 
 
 def check_folder(folder: Path, own: Collection[str] = RUN_FILES) -> None:
-    """Refuse to replace anything but a folder that holds only what Steelyard itself wrote there."""
+    """Raises an error unless the folder is missing or holds only files that Steelyard wrote."""
     try:
-        if folder.exists() and not folder.is_dir():  # a device too: /dev/null is no folder to replace
-            raise OutputError(f"'{folder}' is no folder; name one with --out.")
+        if folder.exists() and not folder.is_dir():  # also a device: /dev/null must not be replaced
+            raise OutputError(f"'{folder}' is not a folder; choose one with --out.")
         foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in own) if folder.is_dir() else []
     except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot use '{folder}' for results: {error}. Name another folder with --out.") from None
+        raise OutputError(f"Cannot use '{folder}' for results: {error}. Choose another folder with --out.") from None
     if foreign:
         raise OutputError(
             f"'{folder}' holds other files ({', '.join(foreign[:3])}{', …' if len(foreign) > 3 else ''}), which would "
-            "be lost; name another folder with --out."
+            "be lost; choose another folder with --out."
         )
 
 
 @contextmanager
 def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Path]:
-    """A fresh folder to fill, moved to `folder` in one step at the end: everything appears there, or nothing does."""
-    place = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
+    """A new folder to fill, moved to `folder` in one step at the end: all files appear there, or none."""
+    place = Path(os.path.realpath(folder))  # the target of a link is replaced, not the link
     check_folder(place, own)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        # beside the place itself, so that relative paths written inside hold before and after the move
+        # next to the destination, so that relative paths written inside are valid before and after the move
         fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:60]}-", dir=place.parent))
+    except (FileExistsError, NotADirectoryError):
+        file = next((one for one in place.parents if one.exists() and not one.is_dir()), place.parent)
+        raise OutputError(
+            f"'{file}' is a file, so no folder can be made in it. Choose another folder with --out."
+        ) from None
     except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot write beside '{folder}': {error}. Name another place with --out.") from None
+        raise OutputError(f"Cannot make the folder '{folder}': {error}. Choose another path with --out.") from None
     old = fresh.with_name(f"{fresh.name}-old")
     try:
         fresh.chmod(0o755)
@@ -52,43 +57,43 @@ def whole_folder(folder: Path, own: Collection[str] = RUN_FILES) -> Iterator[Pat
             os.rename(place, old)
         os.rename(fresh, place)
     except OSError as error:
-        raise OutputError(f"Cannot write '{folder}': {error.strerror}.") from None
+        raise OutputError(f"Cannot write '{folder}': {error.strerror}. Choose another folder with --out.") from None
     finally:
-        if old.exists() and not place.exists():  # stopped between the two moves: the earlier run goes back
+        if old.exists() and not place.exists():  # interrupted between the two moves: restore the earlier run
             os.rename(old, place)
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def write_folder(folder: Path, files: Mapping[str, str], own: Collection[str] = RUN_FILES) -> None:
+def write_folder(folder: Path, files: Mapping[str, str | bytes], own: Collection[str] = RUN_FILES) -> None:
     """Write all files or none."""
     with whole_folder(folder, own) as fresh:
         for name, content in files.items():
-            (fresh / name).write_text(content, "utf-8")
+            (fresh / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 def check_file(path: Path) -> None:
-    """Refuse a place where no file can be written, before the work begins."""
+    """Raises an error if no file can be written there, before the work begins."""
     try:
         if path.is_dir() or (path.exists() and not path.is_file()):
-            raise OutputError(f"'{path}' is no file; name one with a suffix.")
+            raise OutputError(f"'{path}' is not a file name; give one with a suffix.")
         if not path.parent.is_dir():
             raise OutputError(
-                f"There is no folder '{path.parent}' to write '{path.name}' to: make it, or name another."
+                f"The folder '{path.parent}' for '{path.name}' does not exist: create it, or choose another."
             )
-        # links that lead nowhere, folders that take no files
+        # broken links, folders that do not accept files
         with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
             pass
     except OSError as error:
-        raise OutputError(f"Cannot write '{path}': {error.strerror}. Name another place.") from None
+        raise OutputError(f"Cannot write '{path}': {error.strerror}. Choose another path.") from None
     except ValueError as error:
-        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
+        raise OutputError(f"Cannot write '{path}': {error}. Choose another path.") from None
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write every file beside its place, then move all of them there: none appears if one cannot be written.
+    """Write every file next to its destination, then move all of them there: none appears if one cannot be written.
 
-    What was there is replaced.
+    Existing files are replaced.
     """
     fresh: dict[Path, Path] = {}
     path = Path()
@@ -103,7 +108,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             written.chmod(0o644)
             os.replace(written, place)
     except (OSError, ValueError) as error:
-        raise OutputError(f"Cannot write '{path}': {error}. Name another place.") from None
+        raise OutputError(f"Cannot write '{path}': {error}. Choose another path.") from None
     finally:
         for written in fresh:
             written.unlink(missing_ok=True)

@@ -73,9 +73,9 @@ TERM_SETS = {"default": rich_terms, "plain": plain_terms}
 
 @dataclass(frozen=True)
 class Project:
-    """A project file: its spec, its path, which other paths in it are relative to, and its files once they are opened.
+    """A project file: its spec, its path, to which other paths in it are relative, and its files once they are opened.
 
-    A project reads nothing until it is asked for what a file holds, and then once: see `Opened`.
+    Files are read on first use, once: see `Opened`.
     """
 
     spec: ProjectSpec
@@ -88,7 +88,7 @@ class Project:
 
     @property
     def run_folder(self) -> Path:
-        """Where results go unless another folder is named: NAME-run beside NAME.toml."""
+        """Default folder for results: NAME-run next to NAME.toml."""
         return self.path.with_name(f"{self.path.stem}-run")
 
     @property
@@ -98,25 +98,25 @@ class Project:
 
     @property
     def robot_source(self) -> str | Path:
-        """What `read_robot` takes for the robot: the file, or the name of a built-in one."""
+        """Argument of `read_robot` for the robot: the file, or the name of a built-in one."""
         return self.robot_file or self.spec.robot
 
     def with_spec(self, **changes: Any) -> Project:
-        """The same project with some keys of its spec changed; files that are open stay open."""
+        """The project with some keys of its spec changed; open files stay open."""
         return replace(self, spec=msgspec.structs.replace(self.spec, **changes))
 
     def with_prepare(self, **changes: Any) -> Project:
-        """The same project with some keys of [prepare] changed."""
+        """The project with some keys of [prepare] changed."""
         return self.with_spec(prepare=msgspec.structs.replace(self.spec.prepare, **changes))
 
     def with_estimator(self, name: str) -> Project:
-        """The same project with another estimator and its default options."""
+        """The project with another estimator and its default options."""
         return self.with_spec(estimator=name)
 
     def estimator(self) -> Estimator:
-        """The estimator the file asks for, with its options; else `gains` for gains that are unknown, else `wls`."""
+        """The estimator of the file, with its options; by default `gains` if gains are unknown, else `auto`."""
         unknown = self.spec.channels.effort.gain == UNKNOWN
-        chosen = self.opened.estimator(self.spec.estimator or ("gains" if unknown else "wls"))
+        chosen = self.opened.estimator(self.spec.estimator or ("gains" if unknown else "auto"))
         if unknown and not needs(chosen, GAINS):
             raise ProjectError(f"'{self.path}': {gains_needed(chosen.name)}")
         return chosen
@@ -128,7 +128,7 @@ class Project:
 
     @property
     def simulates_runs(self) -> bool:
-        """Whether the estimator drives the runs again: the project must say how they were driven."""
+        """Whether the estimator simulates the runs: the project must then describe how they were driven."""
         return needs(self.estimator(), SIMULATION)
 
     def robot(self) -> Robot:
@@ -140,7 +140,7 @@ class Project:
         return self.opened.recording(self.path.parent / run.log, run, len(self.spec.run), progress)
 
     def model(self) -> Model:
-        """The robot with the terms the file names: "default", "plain", or a list."""
+        """The robot with the terms of the file: "default", "plain", or a list."""
         robot, asked = self.robot(), self.spec.terms
         if isinstance(asked, str):
             if asked not in TERM_SETS:
@@ -151,7 +151,7 @@ class Project:
         return self.opened.model(robot, terms, self.spec.payload)
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
-        """What the papers' rule proposes for the runs to identify (P4 §III.A)."""
+        """Cut-offs proposed by the papers' rule for the runs to identify (P4 §III.A)."""
         spec = self.spec.prepare
         raw = Preparation(None, spec.rate_hz, spec.gap_s, spec.missing)
         return propose_cutoffs(self._prepared(self.robot(), "identify", raw, progress), progress)
@@ -195,7 +195,7 @@ class Project:
         return tuple(out)
 
     def problem(self, model: Model, runs: Sequence[Samples]) -> Problem:
-        """The problem of these runs; a delay that is still to be settled is not corrected.
+        """The problem of these runs; a delay of "auto" is not corrected.
 
         Gains belong to motors: an estimator that finds them gets motor rows. One that simulates gets the experiment.
         """
@@ -215,13 +215,14 @@ class Project:
         )  # fmt: skip
 
     def experiment(self, model: Model, runs: Sequence[Samples]) -> Experiment | None:
-        """How the runs were driven; None without a [controller], or without a reference where nobody needs one."""
+        """How the runs were driven; None without a [controller], or if a reference is missing and not needed."""
         spec, simulates = self.spec, self.simulates_runs
         if spec.controller is None:
             if simulates:
                 raise ProjectError(
-                    f"'{self.path}': estimator '{self.estimator().name}' drives the runs again in simulation and asks "
-                    'how: add a [controller], and a reference under [channels] or reference = "measured" under '
+                    f"'{self.path}': estimator '{self.estimator().name}' simulates the runs again and needs to know "
+                    "how they were controlled: add a [controller], and a reference in [channels] or reference = "
+                    '"measured" in '
                     "[experiment]."
                 )
             return None
@@ -248,16 +249,14 @@ def _frequency(name: str, asked: float | str) -> float | None:
 
 
 def read_project(path: str | Path) -> Project:
-    """A project file, every key checked: unknown keys, wrong types and missing ones are errors that name the place."""
+    """Read a project file and check every key: errors for unknown keys, wrong types and missing ones name the place."""
     file = Path(path)
     try:
         data = tomllib.loads(file.read_text("utf-8-sig"))
     except FileNotFoundError:
-        raise ProjectError(
-            f"No project file '{file}'. Write one (see the project-file reference) or name its path."
-        ) from None
+        raise ProjectError(f"No project file '{file}'. Write one with `steelyard init`, or correct the path.") from None
     except IsADirectoryError:
-        raise ProjectError(f"'{file}' is a folder; name the project file in it.") from None
+        raise ProjectError(f"'{file}' is a folder; give the project file in it.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProjectError(f"'{file}' is not valid TOML: {error}.") from None
     except (OSError, ValueError) as error:

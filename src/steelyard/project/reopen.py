@@ -1,12 +1,10 @@
-"""Reopen: the project behind a result with other logs as its runs, so that their rows are made as the fit's were."""
+"""Reopen: the project of a result with other logs as its runs, so that their rows are prepared as in the fit."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,8 +14,9 @@ from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
+from steelyard.project.documents import restored
 from steelyard.project.project import Numbers, Project, ProjectSpec, RunSpec
-from steelyard.project.result_file import read_document, result_file, result_of
+from steelyard.project.result_file import identification, read_document, result_file
 from steelyard.regression.problem import Problem
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
@@ -25,22 +24,35 @@ from steelyard.signals.samples import Samples
 
 
 @dataclass(frozen=True)
-class Reopened:
-    """A result with its project on other logs, and the model of both.
+class Origin:
+    """What a result.json holds in addition to the result: how the same rows are made again.
 
-    `document` is what was read from the result.json `file`, once for all.
+    project         the project with numbers instead of "auto"; None for a result of a program
+    project_folder  the folder that its paths start from, relative to the run folder
+    rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
+    robot_sha256    hash of the robot file
     """
 
+    project: ProjectSpec | None = None
+    project_folder: str | None = None
+    rest_speeds: tuple[float, ...] | None = None
+    robot_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """A result with its project on other logs, and the model of both; `fitted` are the runs of the fit."""
+
     file: Path
-    document: Mapping[str, Any]
     result: Identification
     project: Project
     model: Model
+    fitted: tuple[RunSpec, ...]
 
     @property
     def as_fitted(self) -> Project:
         """The project on the logs of the fit itself."""
-        return self.project.with_spec(run=msgspec.convert(self.document["project"]["run"], list[RunSpec]))
+        return self.project.with_spec(run=list(self.fitted))
 
     def problem(self, progress: Progress | None = None) -> tuple[Problem, tuple[Samples, ...]]:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""
@@ -48,7 +60,7 @@ class Reopened:
         return self.project.problem(self.model, runs), runs
 
     def load_findings(self, runs: Sequence[Samples]) -> tuple[Finding, ...]:
-        """Runs that went into the fit with another load than they are said to carry now."""
+        """Runs that carried another load in the fit than is stated now."""
         fitted = {record.sha256: record.load for record in self.result.runs if record.sha256}
         return tuple(
             Finding(
@@ -77,37 +89,36 @@ def reopen(
     """
     file = result_file(place)
     data = read_document(file)
-    result = result_of(data, file)
-    project = _project(data, file, result, logs, rows, seconds, load)
+    result = identification(data, f"'{file}'")
+    try:
+        origin = restored(data, Origin)
+    except msgspec.ValidationError as error:
+        raise SteelyardError(f"The project in '{file}' cannot be read: {error}. Run identify again.") from None
+    if origin.project is None:
+        raise SteelyardError(
+            f"'{file}' was written without a project, so its channel map is not known. "
+            "Use the function of the same name from Python, or identify again from a project file."
+        )
+    spec = _with_runs(origin.project, logs, rows, seconds, load)
+    project = _placed(spec, file, origin.project_folder).with_prepare(rest=_rest_speeds(origin, spec))
     model = project.model()
-    if data.get("robot_sha256") not in (None, model.robot.sha256):
+    if origin.robot_sha256 not in (None, model.robot.sha256):
         raise SteelyardError(
             f"The robot file '{project.spec.robot}' has changed since the fit; its parameters belong to the old one. "
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, data, result, project, model)
+    return Reopened(file, result, project, model, tuple(origin.project.run))
 
 
-def _project(
-    data: Mapping[str, Any],
-    file: Path,
-    found: Identification,
+def _with_runs(
+    spec: ProjectSpec,
     logs: Sequence[Path],
     rows: tuple[int, int] | None,
     seconds: tuple[float, float] | None,
     load: str,
-) -> Project:
-    """The project a result came from, with the logs as its runs and the mask of the fit in rad/s or m/s."""
-    if data.get("project") is None:
-        raise SteelyardError(
-            f"'{file}' was written without a project, so its channel map is not known. "
-            "Use the function of the same name from Python, or identify again from a project file."
-        )
-    try:
-        spec = msgspec.convert(data["project"], ProjectSpec)
-    except msgspec.ValidationError as error:
-        raise SteelyardError(f"The project in '{file}' cannot be read: {error}. Run identify again.") from None
+) -> ProjectSpec:
+    """The project with the logs as its runs, each to validate."""
     if load not in (known := [UNLOADED, *(payload.name for payload in spec.payload)]):
         raise ProjectError(
             f"{choices('load', load, known)} A load is a [[payload]] of the project the result came from: declare it "
@@ -121,30 +132,23 @@ def _project(
         )
         for log in logs
     ]  # fmt: skip
-    project = _placed(spec, file, data.get("project_folder"))
-    return project.with_spec(run=runs).with_prepare(rest=_rest_speeds(data, spec, found))
+    return msgspec.structs.replace(spec, run=runs)
 
 
-def _rest_speeds(data: Mapping[str, Any], spec: ProjectSpec, found: Identification) -> Numbers:
-    """Speeds of the fit's mask; a fraction was one of the *fitted* runs' top speeds, which the result has written down.
-
-    Until results hold them as numbers (`rest_speeds`) they are read from the mask in words, to four digits.
-    """
+def _rest_speeds(origin: Origin, spec: ProjectSpec) -> Numbers:
+    """Speeds of the fit's rest mask: a fraction in the project file was one of the fitted runs' top speeds."""
     if spec.prepare.rest is not None and not isinstance(spec.prepare.rest, int | float):
         return spec.prepare.rest
-    if data.get("rest_speeds") is not None:
-        return [float(x) for x in data["rest_speeds"]]
-    listed = re.search(r"\[([^\]]*)\]", found.relative_error.mask)
-    if listed is None:
+    if origin.rest_speeds is None:
         raise SteelyardError("The result does not say at which speeds rows were masked. Run identify again.")
-    return [float(x) for x in listed.group(1).split(",")]
+    return list(origin.rest_speeds)
 
 
 def _placed(spec: ProjectSpec, file: Path, stated: str | None) -> Project:
-    """The project in the folder its paths start from: as the result says, else beside the run folder, else the current
-    folder."""
-    beside = file.resolve().parent
-    places = [*([beside / stated] if stated else []), beside.parent, Path.cwd()]
+    """The project in the folder that its paths start from: as the result says, else next to the run folder, else the
+    current folder."""
+    run_folder = file.resolve().parent
+    places = [*([run_folder / stated] if stated else []), run_folder.parent, Path.cwd()]
     candidates = [Project(spec, place / "project.toml") for place in places]
     for project in candidates:
         if project.robot_file is None or project.robot_file.is_file():
@@ -157,7 +161,7 @@ def _placed(spec: ProjectSpec, file: Path, stated: str | None) -> Project:
 
 
 def _check_columns(project: Project, robot: Robot) -> None:
-    """Every column the channel map needs is in every log, or an error names all that are missing."""
+    """Every log has every column of the channel map, else an error names all that are missing."""
     needed = resolve(project.spec.channels.channel_map(), robot).columns
     for run in project.spec.run:
         recording = project.recording(run)

@@ -1,4 +1,4 @@
-"""project.toml as a typed spec: its keys, their types, and what is refused."""
+"""project.toml as a typed spec: its keys, their types, and the checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels]: what the log's columns are."""
+    """[channels]: the meaning of the log's columns."""
 
     time: TimeSpec
     q: SignalSpec
@@ -82,7 +82,7 @@ class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
 class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
     """[prepare]: clock, filters, derivatives, delays, decimation and the rest mask.
 
-    "auto" is settled before the fit and written as a number into the result; "none" leaves the step out.
+    "auto" is replaced by a number before the fit, which is written into the result; "none" skips the step.
     """
 
     cutoff_hz: float | str = AUTO
@@ -98,13 +98,13 @@ class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ExperimentSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[experiment]: what drives the runs when they are simulated, "commanded" or "measured" motion."""
+    """[experiment]: the reference of simulated runs, "commanded" or "measured" motion."""
 
     reference: str = "commanded"
 
 
 class ControllerSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[controller]: a kind with its gains, or with the bandwidths to tune it for; see `steelyard.controllers`."""
+    """[controller]: a kind with its gains, or with the bandwidths for tuning; see `steelyard.controllers`."""
 
     kind: str
     kp: Numbers | None = None
@@ -119,12 +119,12 @@ class ControllerSpec(msgspec.Struct, forbid_unknown_fields=True):
     velocity_feedforward: float | None = None
 
     def table(self) -> dict[str, Any]:
-        """What was stated, for `controller_from`."""
+        """The stated keys, for `controller_from`."""
         return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 class LoopSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[loop]: what lies between controller and joints; see `steelyard.simulate.Loop`."""
+    """[loop]: encoders and drives between controller and joints; see `steelyard.simulate.Loop`."""
 
     side: str = "joint"
     encoder_ratio: Numbers | None = None
@@ -165,7 +165,7 @@ class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
 class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
     """[[payload]]: a body on a link in the runs whose `load` is its name; see `steelyard.payload.Payload`.
 
-    `mass`, `com` and `inertia_com` say the same as `known` in friendlier words, about the payload's own frame.
+    `mass`, `com` and `inertia_com` are a simpler form of `known`, about the payload's own frame.
     """
 
     name: str
@@ -190,12 +190,12 @@ class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
             return self.known
         if self.known:
             raise ProjectError(
-                f"Payload '{self.name}' is told twice: keep either 'known' or {', '.join(map(repr, given))}."
+                f"Payload '{self.name}' is defined twice: keep either 'known' or {', '.join(map(repr, given))}."
             )
         if given != list(body)[: len(given)]:
             raise ProjectError(
-                f"Payload '{self.name}': {given[-1]} says nothing alone: give mass, mass and com, or mass, com and "
-                "inertia_com."
+                f"Payload '{self.name}': {given[-1]} is not sufficient alone: give mass, mass and com, or mass, com "
+                "and inertia_com."
             )
         inertia = inertia_matrix(np.array(self.inertia_com or (0.0,) * 6))
         vector = inertial_vector(self.mass or 0.0, np.array(self.com or (0.0,) * 3), inertia).tolist()
@@ -216,7 +216,7 @@ class TermSpec(msgspec.Struct, forbid_unknown_fields=True):
         options = {
             option.name: getattr(inner, option.name)
             for option in fields(inner)  # type: ignore[arg-type]
-            if option.name == "width" or getattr(inner, option.name) != option.default  # else sign_width would fill it
+            if option.name == "width" or getattr(inner, option.name) != option.default  # else sign_width would set it
         }
         return TermSpec(inner.name, options, joints)
 
@@ -249,13 +249,13 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def delimiter(self) -> str | None:
-        """The delimiter of any other log of the same logger: the one that all runs state, else to be found out."""
+        """The delimiter of any other log of the same logger: the one stated for all runs, else to be detected."""
         stated = {run.delimiter for run in self.run}
         return stated.pop() if len(stated) == 1 else None
 
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
-    """The spec in a project file's tables: unknown keys, wrong types and missing ones are errors that say where."""
+    """The spec from the tables of a project file; errors for unknown, missing and wrong keys name the place."""
     try:
         spec = msgspec.convert(data, ProjectSpec)
     except msgspec.ValidationError as error:
@@ -289,7 +289,7 @@ def _check_experiment(spec: ProjectSpec, file: Path) -> None:
     if spec.controller is None:
         for name in ("experiment", "loop"):
             if getattr(spec, name) is not None:
-                raise ProjectError(f"'{file}': [{name}] says how runs are simulated, under a [controller]: add one.")
+                raise ProjectError(f"'{file}': [{name}] needs a [controller] to simulate the runs with: add one.")
     elif spec.controller.kind not in CONTROLLERS:
         raise ProjectError(f"'{file}': " + choices("kind of [controller]", spec.controller.kind, CONTROLLERS))
     if spec.experiment is not None and spec.experiment.reference not in SOURCES:
@@ -297,7 +297,7 @@ def _check_experiment(spec: ProjectSpec, file: Path) -> None:
 
 
 def per_joint(key: str, value: Numbers, robot: Robot) -> list[float]:
-    """One number a joint from a scalar, a list in joint order or a table by joint name; `key` stands in messages."""
+    """One number per joint from a scalar, a list in joint order or a table by joint name; `key` is used in messages."""
     if isinstance(value, dict):
         for joint in value:
             robot.joint_index(joint)
@@ -314,7 +314,7 @@ def _check_payloads(spec: ProjectSpec, file: Path) -> None:
     names = [payload.name for payload in spec.payload]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ProjectError(f"'{file}': two payloads are called {', '.join(twice)}; a name is a load case of its own.")
+        raise ProjectError(f"'{file}': two payloads are named {', '.join(twice)}; each payload needs its own name.")
     loads = list(dict.fromkeys(run.load for run in spec.run))
     for name in names:
         if name not in loads:
@@ -346,7 +346,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
 
 
 def _explained(message: str) -> str:
-    """msgspec's message with the place in the project file's own words and the valid keys."""
+    """msgspec's message with the place as written in the project file and the valid keys."""
     text, _, path = message.partition(" - at ")
     place = re.sub(r"\[[^\]]*\]", "", path.strip("`").removeprefix("$").removeprefix("."))
     where = f"in [{place}]" if place else "at the top level"

@@ -1,4 +1,4 @@
-"""Follow: a project and a log that grows, to a running identification."""
+"""Follow: running identification from a project and a growing log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from steelyard.identification.first_fit import with_load
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.online.change_cause import Change
-from steelyard.online.history import Course
+from steelyard.online.history import History
 from steelyard.online.online import ChangeDetection, Online, Phase
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.documents import text
@@ -31,7 +31,7 @@ from steelyard.project.spec import per_joint
 from steelyard.regression.decimation import Decimator
 from steelyard.regression.forgetting import Rule
 from steelyard.regression.problem import REST_SPEED
-from steelyard.report.convergence import render_course
+from steelyard.report.convergence import render_history
 from steelyard.report.page import render
 from steelyard.signals.channels import UNKNOWN, resolve
 from steelyard.signals.prepare import Preparation
@@ -39,15 +39,15 @@ from steelyard.signals.recording import Chunk, Progress
 
 CONVERGENCE = "convergence.html"
 FOLLOWED_FILES = (RESULT, REPORT, CONVERGENCE)
-# Rows that tell the usual step of a clock.
+# Number of rows that give the usual step of a clock.
 _CLOCK_ROWS = 100
 
 
 @dataclass(frozen=True)
 class WatchPlan:
-    """What is followed and how: the project with numbers in the place of "auto" and the log as its only run, the model,
-    the rest mask [rad/s | m/s], the log's rate where it is known beforehand [Hz], the project's own `rls` or one that
-    forgets nothing, and what was decided."""
+    """Input and settings of a running identification: the project with numbers instead of "auto" and the log as its
+    only run, the model, the rest mask [rad/s | m/s], the log's rate if known beforehand [Hz], the project's own `rls`
+    or one without forgetting, and the decisions made."""
 
     project: Project
     log: Path
@@ -72,7 +72,7 @@ class WatchPlan:
         return resolve(self.project.spec.channels.channel_map(), self.model.robot).columns
 
     def row_rate(self, rate: float) -> float:
-        """Decimated rows a second [Hz]."""
+        """Rate of decimated rows [Hz]."""
         late = max(map(abs, self.delay), default=0.0)
         spec = self.project.spec.prepare
         return rate / Decimator.design(rate, self.project.lowpass_hz(), spec.decimate, late).factor
@@ -84,22 +84,22 @@ class WatchPlan:
 def plan(
     project: Project, log: Path | None = None, finished: bool = False, progress: Progress | None = None
 ) -> WatchPlan:
-    """How a log is followed (by default that of the first run to identify).
+    """The plan for following a log (by default that of the first run to identify).
 
-    What the project leaves to the data is settled from its other runs to identify, or from the log itself if that is
-    `finished`. Without either, cut-offs must be numbers; derivatives are differences and no delay is corrected.
+    Settings left to the data are decided from its other runs to identify, or from the log itself if that is `finished`.
+    Without either, cut-offs must be numbers; derivatives are differences and no delay is corrected.
     """
     spec = project.spec
     if spec.payload:
         named = ", ".join(f"'{one.name}'" for one in spec.payload)
         raise ProjectError(
-            f"'{project.path}' declares payloads ({named}): a running log has one load case, and what is picked up is "
-            "found. Leave out [[payload]] and the runs that carry one, or use `steelyard identify`."
+            f"'{project.path}' declares payloads ({named}): a growing log has one load case, and a payload picked up "
+            "is identified. Remove [[payload]] and the runs that carry one, or use `steelyard identify`."
         )
     if spec.channels.effort.gain == UNKNOWN:
         raise ProjectError(
-            f"'{project.path}': drive gains cannot be found from a running log. Identify them first, with "
-            "`steelyard identify`, and state them as 'gain' under [channels.effort]."
+            f"'{project.path}': drive gains cannot be identified from a growing log. Identify them first, with "
+            "`steelyard identify`, and set them as 'gain' in [channels.effort]."
         )
     stated = project.estimator()
     run, log = _run(project, log)
@@ -113,7 +113,7 @@ def plan(
         made = resolve_auto(asked, progress)
         problem = with_load(made.problem, progress)
         asked, model, findings = made.project, problem.model, made.findings
-        # a joint that never moved in those runs has no top speed to take a fraction of
+        # a joint that never moved in those runs has no top speed of which to take a fraction
         rest = tuple(x if x > 0.0 else REST_SPEED for x in problem.rest_speeds.tolist())
         rate = rate or (None if others else made.runs[0].rate)
     else:
@@ -126,14 +126,14 @@ def plan(
 
 
 def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
-    """The run that is followed, its log as seen from the project file, and where that is."""
+    """The run that is followed, its log relative to the project file, and its path."""
     folder = project.path.parent
     if log is None:
         first = next(one for one in project.spec.run if one.role == "identify")
         if first.rows is not None or first.seconds is not None:
             raise ProjectError(
-                f"'{project.path}' uses only a part of '{first.log}' (rows or seconds), and a log is followed as a "
-                f"whole: name it with --follow {first.log} to do so."
+                f"'{project.path}' uses only a part of '{first.log}' (rows or seconds), but a log is followed as a "
+                f"whole: add --follow {first.log} to do so."
             )
         return first, folder / first.log
     for one in project.spec.run:
@@ -156,30 +156,30 @@ def _open_ends(prepare: Any) -> tuple[str, ...]:
 
 
 def _without_logs(project: Project, open_ends: tuple[str, ...]) -> tuple[Project, tuple[Finding, ...]]:
-    """The project without any finished run to choose settings by: what needs none is decided, the rest refused."""
+    """The project without finished runs that could decide settings: defaults where possible, an error for the rest."""
     needed = [key for key in open_ends if key not in ("derivatives", "delay")]
     if needed:
         raise ProjectError(
-            f"'{project.path}' leaves {', '.join(needed)} to be found from complete logs, and has none beside the one "
-            "that is followed. Give numbers (rest as a list of speeds), add an earlier log as a [[run]], or, if the "
-            "followed log is complete, add --until-idle 0."
+            f"'{project.path}' leaves {', '.join(needed)} to be chosen from complete logs, and has none in addition to "
+            "the one that is followed. Give numbers (rest as a list of speeds), add an earlier log as a [[run]], or, "
+            "if the followed log is complete, add --until-idle 0."
         )
     findings, changes = [], {}
     if "derivatives" in open_ends:
         changes["derivatives"] = "differences"
-        said = "Derivatives by differences: a running log does not choose."
-        findings.append(Finding("derivatives", "info", said, fix="set derivatives to override"))
+        said = "Derivatives by differences: no choice is made on a growing log."
+        findings.append(Finding("derivatives", "info", said, fix="set 'derivatives' in '[prepare]' to override"))
     if "delay" in open_ends:
         changes["delay"] = NONE
-        said = "delays were not looked for: a running log does not tell them beforehand"
-        findings.append(Finding("delays", "info", said, fix="set delay to override"))
+        said = "delays were not estimated: this needs a complete log"
+        findings.append(Finding("delays", "info", said, fix="set delay in [prepare] to override"))
     return project.with_prepare(**changes), tuple(findings)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How rows are remembered and changes looked for: `forgetting` and `memory_s` [s of the log], both None as the
-    project's own `rls` says, else none; `watch` None does not look."""
+    """Settings for forgetting and change detection: `forgetting` and `memory_s` [s of the log], with both None those of
+    the project's own `rls`, else none; `watch` = None turns detection off."""
 
     forgetting: Rule | None = None
     memory_s: float | None = None
@@ -192,10 +192,12 @@ class Options:
         if not 0.0 < self.refresh_s < np.inf:
             raise EstimationError(f"--refresh must be a positive number of seconds, not {self.refresh_s:g}.")
         if self.forgetting == "none" and self.memory_s is not None:
-            raise EstimationError("--memory is how long rows are remembered, and --forgetting none keeps all of them.")
+            raise EstimationError(
+                "--memory sets the forgetting time, and --forgetting none keeps all rows. Remove one of the two."
+            )
 
     def estimator(self, stated: RLS, row_rate: float) -> RLS:
-        """With these options in the place of the stated ones, for `row_rate` decimated rows a second [Hz]."""
+        """The estimator with these options instead of the stated ones, for decimated rows at `row_rate` [Hz]."""
         if self.forgetting is None and self.memory_s is None:
             return stated
         rule = self.forgetting or (stated.forgetting if stated.forgetting != "none" else "exponential")
@@ -203,13 +205,13 @@ class Options:
         if rule == "none":
             return RLS()
         if memory is None:
-            raise EstimationError(f"--forgetting {rule} needs to know after how long: add --memory SECONDS.")
+            raise EstimationError(f"--forgetting {rule} needs a time constant: add --memory SECONDS.")
         return RLS(rule, memory)
 
 
 class Refresh(NamedTuple):
-    """The state after a fresh identification: time of the last sample read [s of the log], how many were read, phase,
-    the identification, and what changed if anything did."""
+    """The state after a new identification: time of the last sample read [s of the log], number of samples read, phase,
+    the identification, and the change, if any."""
 
     t: float
     samples: int
@@ -219,28 +221,28 @@ class Refresh(NamedTuple):
 
 
 class Follower:
-    """A log followed: `poll` reads what is new and gives the refreshes it leads to, `end` the last of them."""
+    """A followed log: `poll` reads new rows and gives the resulting refreshes, `end` the last of them."""
 
     def __init__(self, plan: WatchPlan, log: GrowingLog, options: Options) -> None:
         self.plan, self.log, self.options = plan, log, options
-        self.course = Course()
+        self.history = History()
         self.online: Online | None = None
         self.last: Refresh | None = None
         self._t = np.nan
         self._waiting: list[Chunk] = []
-        options.estimator(plan.estimator, 1.0)  # refused before the first row comes
+        options.estimator(plan.estimator, 1.0)  # raises errors before the first row
 
     def poll(self) -> Iterator[Refresh]:
         """Refreshes due to one block of new rows."""
         yield from self._take(self.log.read())
 
     def end(self) -> Refresh:
-        """Nothing more will come: the rows that wait, and the estimate from all of them."""
+        """End of the log: process the waiting rows, and return the estimate from all of them."""
         for _ in self._take(self.log.end(), ended=True):
             pass
         if self.online is None:
             raise DataError(
-                f"'{self.plan.log}' ended after {self.log.rows} rows, before its clock could be read. Log some motion."
+                f"'{self.plan.log}' ended after {self.log.rows} rows, too few to read its clock. Log some motion."
             )
         self.online.close()
         # after a change the robot stays as it was before it
@@ -250,7 +252,7 @@ class Follower:
         return self._noted(result)
 
     def result(self) -> Identification:
-        """The last identification with the log it came from."""
+        """The last identification with its log."""
         assert self.last is not None
         found = self.last.result
         (run,) = found.runs
@@ -258,14 +260,14 @@ class Follower:
         return replace(found, runs=(run,)).with_findings(self.plan.findings)
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Write result.json, report.html and convergence.html, all or none; the result's document."""
+        """Write result.json, report.html and convergence.html, all or none; returns the result's document."""
         result, project = self.result(), self._used_project()
         data = run_document(result, project, folder, self.plan.rest)
         change = None if self.last is None else self.last.change
         files = {
             RESULT: text(data),
             REPORT: render(result, (), project.name),
-            CONVERGENCE: render_course(result, self.course.curves(result), project.name, change),
+            CONVERGENCE: render_history(result, self.history.curves(result), project.name, change),
         }
         write_folder(folder, files, FOLLOWED_FILES)
         return data
@@ -292,7 +294,7 @@ class Follower:
         t = channels.time_factor * whole[time]
         if self.online is None:
             self.online = self._online(self.plan.rate or _usual_rate(t, str(self.plan.log)))
-        # at most one identification falls due in a slice
+        # at most one identification is due per slice
         size, first_row = max(1, round(0.5 * self.options.refresh_s * self.online.rate)), self.log.rows - rows
         for first in range(0, rows, size):
             part = slice(first, first + size)
@@ -308,7 +310,7 @@ class Follower:
     def _noted(self, result: Identification) -> Refresh:
         assert self.online is not None
         self.last = Refresh(self._t, self.online.seen, self.online.phase, result, self.online.change)
-        self.course.add(self._t, result, self.online.change)
+        self.history.add(self._t, result, self.online.change)
         return self.last
 
     def _online(self, rate: float) -> Online:
@@ -331,7 +333,7 @@ class Follower:
 
 
 def _usual_rate(t: Array, log: str) -> float:
-    """Rate [Hz] of a clock from its first rows: the mean of the steps that are no gaps."""
+    """Rate [Hz] of a clock from its first rows: the mean of the steps that are not gaps."""
     steps = np.diff(t)
     steps = steps[np.isfinite(steps) & (steps > 0.0)]
     if not len(steps):

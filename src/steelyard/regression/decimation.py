@@ -10,8 +10,8 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.errors import DataError
 
-# Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc; a longer filter
-# is sharper, and costs rows at both ends of every stretch.
+# Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc. A longer filter
+# is sharper but costs rows at both ends of every stretch.
 SUPPORT_PERIODS = 3.0
 # Half length, in samples, of the interpolator that shifts an unfiltered signal by a fraction of a sample.
 INTERPOLATOR = 12
@@ -22,8 +22,8 @@ _LONGEST = 10_000_000
 class Decimator:
     """y_k = Σ_m h_m x_{kD+m}, h symmetric of odd length L with Σ h = 1; row k is centred on sample kD + (L−1)/2.
 
-    Only rows whose whole support lies in the data exist: there are no edges to forget. `reach` zeros on either side
-    make room for `shifted` copies of the filter, which look at the signal a little earlier or later.
+    Rows exist only where their whole support lies in the data, so there are no edge effects. `reach` zeros on either
+    side leave space for `shifted` copies of the filter, which read the signal slightly earlier or later.
     """
 
     taps: Array
@@ -33,9 +33,9 @@ class Decimator:
 
     @staticmethod
     def design(rate: float, lowpass_hz: float | None, factor: int | None, furthest: float = 0.0) -> Decimator:
-        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows a period of it are kept.
+        """Hamming-windowed sinc with cut-off `lowpass_hz` [Hz]; by default 2.5 rows per period of the cut-off are kept.
 
-        `furthest` [s] is the longest shift that will be asked for.
+        `furthest` [s] is the longest shift that will be requested.
         """
         if factor is not None and not 1 <= factor <= _LONGEST:
             raise DataError(f"prepare.decimate must be a whole number from 1 to {_LONGEST}, not {factor}.")
@@ -49,9 +49,10 @@ class Decimator:
             )
         if SUPPORT_PERIODS * rate / lowpass_hz > _LONGEST:
             raise DataError(
-                f"prepare.lowpass_hz = {lowpass_hz:g} is too low for data at {rate:.6g} Hz: its filter is too long."
+                f"prepare.lowpass_hz = {lowpass_hz:g} is too low for data at {rate:.6g} Hz: the filter would be too "
+                "long. Raise lowpass_hz."
             )
-        # a rate told from a clock is off by rounding, which must not lengthen the filter
+        # a rate computed from a clock has rounding errors, which must not lengthen the filter
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz * (1.0 - 1e-9)))
         taps = _windowed_sinc(np.arange(-half, half + 1.0), half, lowpass_hz / rate)
         return Decimator(np.pad(taps, reach), factor or _thinning(rate, lowpass_hz), lowpass_hz / rate, reach)
@@ -61,16 +62,18 @@ class Decimator:
         return (len(self.taps) - 1) // 2
 
     def rows(self, samples: int) -> int:
-        """Rows that `samples` consecutive samples give."""
+        """Number of rows that `samples` consecutive samples give."""
         return max(0, (samples - len(self.taps)) // self.factor + 1)
 
     def shifted(self, samples: float) -> Array:
-        """Taps (L,) that give the same rows of the signal `samples` (a fraction will do) later: y(t + samples/rate).
+        """Taps (L,) that give the same rows of the signal delayed by `samples` (may be a fraction): y(t +
+        samples/rate).
 
-        The filter is a formula, so it is moved, not interpolated; without one, a windowed sinc interpolates.
+        The filter is given by a formula, so its centre is shifted exactly; without a filter, a windowed sinc
+        interpolates.
         """
         if abs(samples) > self.reach + 1e-6:
-            raise DataError(f"A shift of {samples:g} samples is beyond the reach of this filter ({self.reach}).")
+            raise DataError(f"A shift of {samples:g} samples exceeds the reach of this filter ({self.reach} samples).")
         if samples == 0.0:
             return self.taps
         places = np.arange(-self.half, self.half + 1.0) - samples
@@ -78,7 +81,7 @@ class Decimator:
 
 
 def _thinning(rate: float, lowpass_hz: float) -> int:
-    """One row of so many samples leaves 2.5 rows a period; a clock's last digits must not decide it."""
+    """Number of samples per row that leaves 2.5 rows per period, robust to rounding of the rate."""
     return max(1, int(rate / (2.5 * lowpass_hz) + 1e-6))
 
 
@@ -92,7 +95,8 @@ def _windowed_sinc(places: Array, half: int, cutoff: float) -> Array:
 @dataclass
 class DecimationStream:
     """Running decimation of tiles (channels, T): each tile is multiplied once by a slice of the filter (a polyphase
-    matrix product) and adds its part to the rows its samples belong to. `taps` replace the decimator's own."""
+    matrix product) and the result is added to the rows that its samples belong to. `taps` replace the decimator's own.
+    """
 
     decimator: Decimator
     taps: Array | None = None
@@ -102,7 +106,7 @@ class DecimationStream:
     _weights: dict[tuple[int, int, int], Array] = field(default_factory=dict)
 
     def push(self, tile: Array) -> Iterator[tuple[int, Array]]:
-        """Rows finished by this tile, as (number of the first, values (channels, rows))."""
+        """Rows completed by this tile, as (number of the first, values (channels, rows))."""
         factor, length = self.decimator.factor, len(self.decimator.taps)
         width = tile.shape[1]
         # rows touched by samples seen … seen + width − 1

@@ -1,4 +1,4 @@
-"""Forgetting: what is kept of old rows when new ones are appended to a triangle."""
+"""Forgetting: the weight that old rows keep when new ones are appended to a triangle."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from steelyard.regression.information import BlockKey, Information, Triangle
 Time = tuple[str, str, int]
 Rule = Literal["none", "exponential", "directional"]
 RULES: tuple[Rule, ...] = ("none", "exponential", "directional")
-# Steps in a memory. A step must have several times as many rows as a joint has columns to show all directions, so those
-# of directional forgetting are long.
+# Steps per memory length. A step must have several times as many rows as a joint has columns to excite all directions,
+# so the steps of directional forgetting are long.
 STEPS: dict[Rule, int] = {"exponential": 16, "directional": 4}
-# Directions of the scaled columns below this fraction of the largest are as good as not excited: nothing of them is
-# forgotten, and rounding is not divided by them.
+# Directions of the scaled columns below this fraction of the largest are treated as not excited: they are not
+# forgotten, and rounding errors are not divided by them.
 _LIVE = 1e-6
 
 
 @dataclass(frozen=True)
 class Forgetting:
-    """How old rows lose weight: `rule`, and after how many rows of the clock 1/e is left, `memory`.
+    """How old rows lose weight: the `rule`, and `memory`, the number of rows of the clock after which 1/e is left.
 
-    none          every row counts alike
-    exponential   what came before k new rows counts λᵏ as much, λ = exp(−1/memory)
+    none          all rows have the same weight
+    exponential   the rows before k new rows are weighted by λᵏ, λ = exp(−1/memory)
     directional   the same, but in no direction is more forgotten than the new rows bring: with M the information so
                   far, N that of the new rows, M = TᵀT and N = Tᵀ diag(ν) T,
                       M ← Tᵀ diag(max(λᵏ + νᵢ, 1)) T
-                  Under steady motion νᵢ settles at 1 − λᵏ and it forgets as exponentially as the rule above; what the
-                  motion has stopped to show is kept as it was, and no error bar ever grows for want of excitation.
+                  Under steady motion νᵢ settles at 1 − λᵏ and the rule equals exponential forgetting. Directions that
+                  the motion no longer excites are kept, so no error bar grows because excitation stops.
                   T is found from the data, so the rule does not depend on units or on the choice of columns.
 
     Rows of a block of time are forgotten together.
@@ -46,19 +46,20 @@ class Forgetting:
             raise EstimationError(choices("forgetting", self.rule, RULES))
         if not self.memory > 0.0 or (self.rule != "none") != bool(np.isfinite(self.memory)):
             raise EstimationError(
-                f"Forgetting '{self.rule}' with a memory of {self.memory!r} rows does not go together: give a positive "
-                "number of rows for 'exponential' and 'directional', and none for 'none'."
+                f"Forgetting '{self.rule}' is not compatible with a memory of {self.memory!r} rows: give a positive "
+                "number of rows for 'exponential' and 'directional', and no memory for 'none'."
             )
 
     def left(self, rows: float) -> float:
-        """λ^rows: the weight of squares that are so many rows old."""
+        """λ^rows: the weight of squared residuals that are `rows` rows old."""
         return float(np.exp(-rows / self.memory))
 
     def remembered(self, information: Information) -> Information:
-        """The information as it is remembered at the end of its last run; runs follow one another as they are listed.
+        """The information with forgetting applied, as at the end of the last run; runs follow one another as they are
+        listed.
 
-        Exponentially weighted blocks stay apart, so that leaving them out in turn gives error bars; what is forgotten
-        by direction is one block a joint, the last.
+        Exponentially weighted blocks stay separate, so that leaving them out in turn gives error bars. Directional
+        forgetting leaves one block per joint, the last.
         """
         if self.rule == "none":
             return information
@@ -82,7 +83,7 @@ class Forgetting:
         return replace(information, blocks={BlockKey(*last, j): held for j, (_, held) in blocks.items()})
 
     def _steps(self, information: Information, ages: Mapping[Time, int]) -> list[list[Time]]:
-        """Time blocks from the oldest, as many together as make a step; none crosses a run."""
+        """Time blocks from the oldest, grouped into steps; no group crosses a run."""
         out: dict[tuple[str, int], list[Time]] = {}
         for time in sorted(ages, key=lambda t: -ages[t]):
             size = information.block_rows[time[0]]
@@ -91,12 +92,12 @@ class Forgetting:
 
     @property
     def step(self) -> int:
-        """Rows of the clock that are forgotten together, where blocks are not longer."""
+        """Number of rows of the clock that are forgotten together, unless blocks are longer."""
         return max(1, round(self.memory / STEPS[self.rule]))
 
 
 def block_ages(information: Information) -> dict[Time, int]:
-    """How many rows of the clock, masked or not, end later than each time block."""
+    """Number of rows of the clock, masked or not, after the end of each time block."""
     runs = {run: k for k, run in enumerate(information.block_rows)}
     out: dict[Time, int] = {}
     age = 0
@@ -112,16 +113,16 @@ def block_ages(information: Information) -> dict[Time, int]:
 
 
 def faded(triangle: Triangle, share: float) -> Triangle:
-    """The triangle with the squares of its rows weighted by `share`, and so many rows fewer behind it."""
+    """The triangle with the squares of its rows weighted by `share`, and its row count reduced accordingly."""
     return Triangle(np.sqrt(share) * triangle.r, round(share * triangle.rows))
 
 
 def appended(held: Triangle, new: Triangle, share: float, columns: int) -> Triangle:
-    """Rows appended to what is held, of which `share` (λᵏ) is kept in the directions that the new rows show.
+    """Rows appended to the held ones, of which `share` (λᵏ) is kept in the directions that the new rows excite.
 
-    Of the old rows R and the new Φ, scaled to [R; Φ] = [Q₁; Q₂] S, a direction is a right singular vector of Q₂; its
-    old and new information are cᵢ² and sᵢ², cᵢ² + sᵢ² = 1, and νᵢ = sᵢ²/cᵢ². The kept share of the old is
-    max(λᵏ, 1 − νᵢ): rows of R are scaled along the left vectors of Q₁, which leaves the estimate where it is.
+    With old rows R and new rows Φ, scaled so that [R; Φ] = [Q₁; Q₂] S, a direction is a right singular vector of Q₂;
+    its old and new information are cᵢ² and sᵢ², cᵢ² + sᵢ² = 1, and νᵢ = sᵢ²/cᵢ². The fraction of the old that is kept
+    is max(λᵏ, 1 − νᵢ): rows of R are scaled along the left vectors of Q₁, which does not change the estimate.
     """
     whole = np.concatenate([held.r, new.r])[:, :columns]
     scale = np.linalg.norm(whole, axis=0)
@@ -133,7 +134,7 @@ def appended(held: Triangle, new: Triangle, share: float, columns: int) -> Trian
     known = cosines > _LIVE
     left, squares = left[:, known], np.minimum(cosines[known] ** 2, 1.0)
     kept = np.maximum(share, 1.0 - (1.0 - squares) / squares)
-    # what lies in no direction is what no column explains: it fades as the clock says
+    # the part of the effort outside all directions is the residual: it fades with the clock
     gain = (np.sqrt(kept) - np.sqrt(share))[:, None]
     old = np.sqrt(share) * held.r + left @ (gain * (left.T @ held.r))
     return Triangle.of(np.concatenate([old, new.r]), round(share * held.rows) + new.rows)

@@ -1,9 +1,9 @@
-"""Information: the data compressed once into small triangles, from which every estimator works."""
+"""Information: the data compressed once into small triangles, which are the input of every estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.model.parameters import Layout
 
-# Beyond this many blocks a run, neighbours merge: memory stays flat however long the log is.
+# Blocks per run; beyond this number, neighbours are merged, so that memory stays constant for long logs.
 MOST_BLOCKS = 128
-# The response that holds the torque of what is known beforehand.
+# Name of the response that holds the torque of the parameters known beforehand.
 KNOWN = "known"
 
 
 class BlockKey(NamedTuple):
-    """Where a triangle comes from: a run, its load case, a block of time (counted in rows), and a joint."""
+    """Origin of a triangle: a run, its load case, a block of time (counted in rows), and a joint."""
 
     run: str
     load: str
@@ -31,9 +31,9 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Triangle:
-    """Upper triangle R of [W_j | Y] of `rows` rows: RᵀR = [W_j | Y]ᵀ[W_j | Y], diagonal not negative.
+    """Upper triangle R of [W_j | Y] of `rows` rows: RᵀR = [W_j | Y]ᵀ[W_j | Y], with a non-negative diagonal.
 
-    Fewer rows than columns stay as they are: a factorisation would make them no smaller.
+    Fewer rows than columns are stored as they are: a factorisation would not make them smaller.
     """
 
     r: Array
@@ -48,7 +48,7 @@ class Triangle:
 
 
 def triangular(matrix: Array) -> Array:
-    """R of a QR factorisation, min(rows, columns) rows, signs fixed so that the diagonal is not negative."""
+    """R of a QR factorisation, min(rows, columns) rows, with signs such that the diagonal is non-negative."""
     r = np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] else matrix
     signs = np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
     return r * signs[:, None]
@@ -58,10 +58,10 @@ def triangular(matrix: Array) -> Array:
 class Information:
     """A mergeable square-root information matrix: one triangle for every (run, load case, time block, joint).
 
-    Triangles hold the standard columns that reach the joint (`columns[j]`, indices into the layout), then one column a
-    response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the torque
-    of these, whose columns are left out. `a + b` is the union of keyed blocks; equal keys are stacked and made
-    triangular again.
+    A triangle holds the standard columns that affect the joint (`columns[j]`, indices into the layout), then one column
+    per response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the
+    torque of these, whose columns are left out. `a + b` is the union of keyed blocks; blocks with equal keys are
+    stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s].
     """
 
     layout: Layout
@@ -70,6 +70,7 @@ class Information:
     responses: tuple[str, ...]
     blocks: Mapping[BlockKey, Triangle]
     block_rows: Mapping[str, int]
+    starts: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
 
     def __add__(self, other: Information) -> Information:
         same = (
@@ -80,27 +81,30 @@ class Information:
         )
         if not same:
             raise EstimationError(
-                "Only information on the same model can be added: the joints, columns or responses differ."
+                "Only information about the same model can be added: the joints, columns or responses differ."
             )
         clash = [run for run, rows in other.block_rows.items() if self.block_rows.get(run, rows) != rows]
         if clash:
             raise EstimationError(
-                f"Run '{clash[0]}' was cut into blocks of another length; observe it with one setting."
+                f"Run '{clash[0]}' was divided into blocks of another length; observe all parts with the same settings."
             )
         merged = dict(self.blocks)
         for key, triangle in other.blocks.items():
             merged[key] = merged[key] + triangle if key in merged else triangle
-        return replace(self, blocks=merged, block_rows={**self.block_rows, **other.block_rows})
+        starts = {**other.starts, **self.starts}
+        return replace(self, blocks=merged, block_rows={**self.block_rows, **other.block_rows}, starts=starts)
 
     def on(self, layout: Layout) -> Information:
-        """The information on a model with fewer columns: those of `layout`, found by name."""
+        """The information on a model with fewer columns: those of `layout`, matched by name."""
         kept = []
         for own in self.columns:
             names = [self.layout.names[c] for c in own]
             kept.append([k for k, name in enumerate(names) if name in layout])
         missing = [name for name in layout.names if name not in self.layout]
         if missing:
-            raise EstimationError(f"The information holds no column {', '.join(missing[:5])}; observe that model.")
+            raise EstimationError(
+                f"The information has no column {', '.join(missing[:5])}: call observe with this model."
+            )
         columns = tuple(
             np.array([layout.index(self.layout.names[own[k]]) for k in places], np.int64)
             for own, places in zip(self.columns, kept, strict=True)
@@ -112,11 +116,11 @@ class Information:
         return replace(self, layout=layout, columns=columns, blocks=blocks)
 
     def known(self, r: Array) -> Array:
-        """The torque of what is known beforehand, in the rows r of a triangle."""
+        """The torque of the parameters known beforehand, in the rows r of a triangle."""
         return r[:, -1] if KNOWN in self.responses else np.zeros(len(r))
 
     def without_known(self) -> Information:
-        """What is left to explain: the torque of what is known taken off every effort."""
+        """The information with the torque of the known parameters subtracted from every effort."""
         if KNOWN not in self.responses:
             return self
         blocks = {}
@@ -127,7 +131,7 @@ class Information:
         return replace(self, responses=self.responses[:-1], blocks=blocks)
 
     def scaled(self, factor: Array) -> Information:
-        """The same with every effort of joint j times factor_j (n,): efforts turned into torques by drive gains."""
+        """The information with every effort of joint j multiplied by factor_j (n,), e.g. drive gains."""
         blocks = {}
         efforts = len([name for name in self.responses if name != KNOWN])
         for key, triangle in self.blocks.items():
@@ -142,14 +146,14 @@ class Information:
         return tuple(sorted({key[:3] for key in self.blocks}))
 
     def rows(self) -> NDArray[np.int64]:
-        """Rows behind each joint's equations, (n,)."""
+        """Number of rows of each joint, (n,)."""
         counts = np.zeros(len(self.joints), np.int64)
         for key, triangle in self.blocks.items():
             counts[key.joint] += triangle.rows
         return counts
 
     def gathered(self, joint: int, times: Iterable[tuple[str, str, int]] | None = None) -> Triangle:
-        """A joint's blocks of the given times (default: all) one under another in a fixed order, not yet triangular."""
+        """A joint's blocks of the given times (default: all), stacked in a fixed order, not yet triangular."""
         chosen = self.times if times is None else sorted(times)
         parts = [self.blocks[key] for time in chosen if (key := BlockKey(*time, joint)) in self.blocks]
         width = len(self.columns[joint]) + len(self.responses)
@@ -158,12 +162,12 @@ class Information:
 
     @cached_property
     def joint_triangles(self) -> tuple[Triangle, ...]:
-        """One triangle a joint over everything."""
+        """One triangle per joint over all blocks."""
         whole = [self.gathered(j) for j in range(len(self.joints))]
         return tuple(Triangle.of(part.r, part.rows) for part in whole)
 
     def total(self) -> Information:
-        """All blocks of one run and load case summed into one."""
+        """The information with all blocks of each run and load case merged into one."""
         merged: dict[BlockKey, Triangle] = {}
         for run, load in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == (run, load)]
@@ -176,8 +180,8 @@ class Information:
     def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[tuple[str, str, int], ...], ...]:
         """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
 
-        A run gets a share of the clusters by its rows, at least one; a cluster has at least `least_rows` rows a joint,
-        or it would hold noise rather than a stretch of motion.
+        A run gets a number of clusters in proportion to its rows, at least one. A cluster has at least `least_rows`
+        rows per joint, so that it represents a stretch of motion and not noise.
         """
         rows = dict.fromkeys(self.times, 0)
         for key, triangle in self.blocks.items():

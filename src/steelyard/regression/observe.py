@@ -22,22 +22,22 @@ from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Piece, Samples
 
-# Samples regressed together: three lanes. The tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the
-# cost of a call is spread over enough of them.
+# Samples per regressor call: three lanes. The tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the
+# overhead of a call is spread over enough samples.
 TILE = 384
-# A filtered mark of lost samples below this is rounding: the row's support holds none.
+# A filtered mark of lost samples below this value is rounding: no sample of the row's support was lost.
 UNTOUCHED = 1e-9
-# Rows gathered before they are sorted into blocks (one call for many tiles), and before a block that goes on is made
-# triangular (so that a long block does not hold all its rows).
+# Rows gathered before they are sorted into blocks (one call for many tiles), and before an unfinished block is reduced
+# to a triangle (so that a long block does not hold all its rows).
 _BATCH, _GATHER = 128, 512
 
 
 class RowBatch(NamedTuple):
     """Consecutive decimated rows of a run, before any mask.
 
-    number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; still (n, m): share of the row's support in
-    which the joint rests; y (R, n, m): effort, then its shifted copies; w (E, m): the non-zero places of W in the
-    order of `Model.places`; inside (m,): centre within the window asked for, and loops closed in all its support.
+    number (m,): index in the run; t (m,) [s]; v (n, m): low-passed speed; still (n, m): fraction of the row's support
+    in which the joint rests; y (R, n, m): effort, then its shifted copies; w (E, m): the non-zero entries of W in the
+    order of `Model.places`; inside (m,): centre within the requested window, and loops closed in all of the support.
     """
 
     number: NDArray[np.int64]
@@ -50,7 +50,8 @@ class RowBatch(NamedTuple):
 
 
 def row_count(problem: Problem, run: Samples, furthest: float = 0.0) -> int:
-    """Decimated rows a run gives before masking, where effort is looked at up to `furthest` [s] earlier and later."""
+    """Number of decimated rows of a run before masking, where the effort is read up to `furthest` [s] earlier and
+    later."""
     decimator = problem.decimator(run, furthest)
     return sum(decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches)
 
@@ -64,10 +65,10 @@ def stream_rows(
 ) -> Iterator[RowBatch]:
     """Regressor, parallel filter and decimation of one run, tile by tile counted from each stretch's clean start.
 
-    `shifts` [s] ask for copies of the effort that lag so much more than the problem's `delay` says.
+    `shifts` [s] request copies of the effort delayed by this much in addition to the problem's `delay`.
     """
     decimator = problem.decimator(run, furthest=_furthest(shifts))
-    # whole decimation steps, so that every tile meets the filter at the same phase
+    # whole decimation steps, so that the filter has the same phase in every tile
     width = tile // decimator.factor * decimator.factor or tile
     memory = tile_memory(problem, width)
     offset = seen = 0
@@ -92,15 +93,15 @@ def stream_rows(
 
 
 def tile_memory(problem: Problem, width: int) -> Array:
-    """Memory of one tile, used again and again: fresh memory costs more than the work. Places of W, speeds, marks of
-    rest, efforts, and of a robot with loops a last row that marks where they do not close."""
+    """Memory of one tile, allocated once because allocation costs more than the work: entries of W, speeds, marks of
+    rest, efforts, and for a robot with loops a last row that marks where they do not close."""
     model = problem.model
     return np.empty((len(model.places) + 3 * model.robot.dof + (model.looped is not None), width))
 
 
 class TileRows:
     """A gap-free part of a run on its way from samples to decimated rows, tile by tile: regressor and terms, parallel
-    filter, decimation. What terms and loops remember goes from tile to tile."""
+    filter, decimation. The state of terms and loops is carried from tile to tile."""
 
     def __init__(
         self, problem: Problem, decimator: Decimator, run: Samples, memory: Array, shifts: Sequence[float] = ()
@@ -111,10 +112,10 @@ class TileRows:
         self.past: dict[str, Any] = {}
 
     def push(self, q: Array, v: Array, a: Array, effort: Array, t: Array) -> Iterator[RowBatch]:
-        """The rows that a tile of motion and raw effort (n, T) at times t (T,) [s] since the run's start finishes.
+        """The rows completed by a tile of motion and raw effort (n, T) at times t (T,) [s] since the run's start.
 
-        Their number counts from the part's start and `inside` says that the loops close in all their support. Times are
-        the owner's to fill in.
+        Their numbers count from the start of the part, and `inside` says that the loops close in all of their support.
+        The caller fills in the times.
         """
         model, n, places = self.problem.model, len(q), len(self.problem.model.places)
         buffer = self.memory if q.shape[1] == self.memory.shape[1] else self.memory[:, : q.shape[1]]
@@ -140,11 +141,11 @@ class TileRows:
 
 
 class LateEfforts:
-    """The effort rows where they are read later than the motion: delayed joints, and copies at several shifts."""
+    """The effort rows that are read later than the motion: delayed joints, and copies at several shifts."""
 
     def __init__(self, problem: Problem, decimator: Decimator, rate: float, shifts: Sequence[float] = ()) -> None:
         delay = np.array(problem.delay) if problem.delay else np.zeros(problem.model.robot.dof)
-        # joints that are equally late share a stream
+        # joints with equal delay share a stream
         self.groups = [np.flatnonzero(delay == late) for late in np.unique(delay)]
         self.streams = [
             [DecimationStream(decimator, decimator.shifted(rate * (float(delay[g[0]]) + shift))) for g in self.groups]
@@ -152,7 +153,7 @@ class LateEfforts:
         ]
 
     def push(self, effort: Array) -> Array | None:
-        """Rows (R, n, m) finished by a tile of effort (n, T), as many as the columns' own; None where none is late."""
+        """Rows (R, n, m) completed by a tile of effort (n, T), as many as those of the columns; None without delays."""
         if not self.streams:
             return None
         done = [[list(s.push(effort[g])) for s, g in zip(row, self.groups, strict=True)] for row in self.streams]
@@ -177,17 +178,17 @@ def observe(
     shifts: Sequence[float] = (),
     instruments: Mapping[str, Samples] | None = None,
 ) -> Information:
-    """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, flat memory.
+    """Compress every run into triangles of [W_j | y_j] per time block and joint. One pass, constant memory.
 
-    `shifts` [s] add responses: the effort read so much later, from which delays are found without another pass.
-    `instruments` are simulated samples of every run, by its name and on its clock: the triangles are then those of
-    [W_j | Z_j | y_j] with Z the columns of the simulated motion in the same rows, and the layout is doubled
+    `shifts` [s] add responses: the effort read later by these times, from which delays are found without another pass.
+    `instruments` are simulated samples of every run, by run name and on the run's clock: the triangles are then those
+    of [W_j | Z_j | y_j] with Z the columns of the simulated motion in the same rows, and the layout is doubled
     (`instrument_layout`).
     """
     if not problem.model.knows_load:
         raise EstimationError(
-            "Load friction needs to know what the gears carry, and the robot file gives no nominal inertias: find them "
-            "by a first fit (`steelyard.with_load`), or leave out the term 'load'."
+            "Load friction needs the torque on the gears, and the robot file gives no nominal inertias: get them from "
+            "a first fit (`steelyard.identification.with_load`), or remove the term 'load'."
         )
     model = problem.model
     n = model.robot.dof
@@ -198,17 +199,20 @@ def observe(
     responses = ("effort", *(f"effort {1e3 * shift:+.6g} ms" for shift in shifts))
     blocks: dict[BlockKey, Triangle] = {}
     block_rows: dict[str, int] = {}
+    starts: dict[tuple[str, str, int], float] = {}
     for run in problem.runs:
-        # known from the clock before the pass, so that no block is ever merged afterwards
+        # known from the clock before the pass, so that no blocks have to be merged afterwards
         size = max(1, -(-row_count(problem, run, _furthest(shifts)) // MOST_BLOCKS))
         block_rows[run.name] = size
         gatherers = [_Gatherer(run, j, _shares(model, shares[j], columns[j], copies), size) for j in range(n)]
-        alive = ~run.dead
-        alive[list(problem.silent)] = False
+        alive = ~run.constant_effort
+        alive[list(problem.without_rows)] = False
         rows = stream_rows(problem, run, tile, progress, shifts)
         if instruments is not None:
-            rows = _beside(rows, stream_rows(problem, instruments[run.name], tile, None, shifts))
+            rows = _with_instruments(rows, stream_rows(problem, instruments[run.name], tile, None, shifts))
         for batch in _batches(rows, _BATCH):
+            for block, first in zip(*np.unique(batch.number // size, return_index=True), strict=True):
+                starts.setdefault((run.name, run.load, int(block)), float(batch.t[first]))
             moving = problem.moving(batch.v, batch.still) & alive[:, None]
             for share, gatherer in zip(shares, gatherers, strict=True):
                 gatherer.add(batch, batch.inside & moving[share != 0.0].all(axis=0))
@@ -217,32 +221,34 @@ def observe(
     if not blocks:
         names = ", ".join(run.name for run in problem.runs)
         raise EstimationError(
-            f"No rows are left of {names} after filtering, decimation and the rest mask. Check that the log holds "
-            "motion and live efforts, widen the window, or lower 'rest', 'decimate' or the filters' support. "
-            "Of a robot with loops, check that its postures are within reach (steelyard check)."
+            f"No rows of {names} are left after filtering, decimation and the rest mask. Check that the log contains "
+            "motion and changing efforts, widen the window, lower 'rest' or 'decimate', or raise the cut-offs. For a "
+            "robot with loops, check that its postures are within reach (steelyard check)."
         )
     layout = model.layout if instruments is None else instrument_layout(model.layout)
-    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows)
+    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts)
     return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 
 def instrument_layout(layout: Layout) -> Layout:
-    """The model's columns, then the same of the simulated motion, `simulated link1.XX` and so on."""
+    """The model's columns, then the same columns of the simulated motion, named `simulated link1.XX` and so on."""
     return Layout((*layout.columns, *(replace(c, owner=f"simulated {c.owner}") for c in layout.columns)))
 
 
-def _beside(rows: Iterator[RowBatch], simulated: Iterator[RowBatch]) -> Iterator[RowBatch]:
-    """Rows of a run with the columns of the simulated motion under its own; the rest is that of the run."""
+def _with_instruments(rows: Iterator[RowBatch], simulated: Iterator[RowBatch]) -> Iterator[RowBatch]:
+    """Rows of a run with the columns of the simulated motion below its own; all else is from the run."""
     for batch, other in zip(rows, simulated, strict=True):
         if not np.array_equal(batch.number, other.number):
-            raise EstimationError("Simulated samples must have the stretches and the rate of the run they stand for.")
+            raise EstimationError(
+                "Simulated samples must have the stretches and the rate of the run that they replace."
+            )
         yield batch._replace(w=np.concatenate([batch.w, other.w]))
 
 
 def _with_payloads(
     information: Information, model: Model, reach: Sequence[NDArray[np.int64]], copies: int
 ) -> Information:
-    """The information with the payloads' columns, made from those of the links that carry them (P2 eq. 10).
+    """The information with the payloads' columns, computed from those of the links that carry them (P2 eq. 10).
 
     R [W | y] ↦ R [W  W_link T_unknown  y  W_link T_known χ_known] in the blocks of a payload's load case.
     """
@@ -251,7 +257,7 @@ def _with_payloads(
     columns = tuple(np.concatenate([k * count + row[~known[row]] for k in range(copies)]) for row in reach)
     maps = {}
     for load in {key.load for key in information.blocks}:
-        # every column in terms of the robot's own
+        # every column as a linear combination of the robot's own columns
         whole = np.eye(count)[:own]
         if load in model.loads:
             payload, places, link = model.loads[load]
@@ -272,7 +278,7 @@ def _with_payloads(
 
 
 def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
-    """Row batches joined until they hold at least so many rows."""
+    """Row batches joined until they hold at least this many rows."""
     held: list[RowBatch] = []
     have = 0
     for batch in rows:
@@ -286,7 +292,7 @@ def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
 
 
 def _tiles(pieces: Iterator[Piece], clean: tuple[int, int], size: int) -> Iterator[Piece]:
-    """Pieces cut to the clean [first, stop) of their stretch and laid into tiles of `size` counted from `first`."""
+    """Pieces cut to the clean [first, stop) of their stretch and cut into tiles of `size` counted from `first`."""
     first, stop = clean
     held: list[tuple[Array, ...]] = []
     have, position = 0, first
@@ -308,13 +314,13 @@ def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
     return Piece(stretch, first, q, v, a, effort)
 
 
-# A joint's part in a row: its share, its index, and which places of the tile give the columns: an index (c,) where
-# every column has its place, else a matrix (c, E) of zeros and ones.
+# A joint's contribution to a row: its coefficient, its index, and the entries of the tile that give the columns: an
+# index (c,) if each column is one entry, else a matrix (c, E) of zeros and ones.
 _Share = tuple[float, int, NDArray[Any]]
 
 
 def _shares(model: Model, share: Array, columns: NDArray[np.int64], copies: int) -> tuple[_Share, ...]:
-    """The joints whose equations make up a row, the identity but for the rows of coupled motors."""
+    """The joints whose equations are combined in each row: the identity, except for rows of coupled motors."""
     shift = np.repeat(np.arange(copies), len(model.places))
     rows, layout_columns = np.tile(model.places[:, 0], copies), np.tile(model.places[:, 1], copies)
     layout_columns = layout_columns + shift * len(model.layout)
@@ -332,7 +338,7 @@ def _shares(model: Model, share: Array, columns: NDArray[np.int64], copies: int)
 
 
 class _Gatherer:
-    """Rows of one joint of one run on their way into triangles; used inside `observe` only."""
+    """Rows of one joint of one run while they are reduced to triangles; used inside `observe` only."""
 
     def __init__(self, run: Samples, joint: int, shares: tuple[_Share, ...], size: int) -> None:
         self.run, self.joint, self.shares, self.size = run, joint, shares, size

@@ -1,7 +1,7 @@
-"""Outlying blocks: stretches of time that a joint's model explains far worse than the rest, and when they were.
+"""Outlying blocks: stretches of time that a joint's model explains far worse than the rest, and when they occurred.
 
-Collisions, cable snags and wrong rows stand out; friction at reversals and a model that fits fast motion less well do
-not, because blocks are compared with the spread of the other blocks of the same joint.
+Collisions, cable snags and wrong rows stand out. Friction at reversals, and a model that fits fast motion less well, do
+not, because a block is compared with the spread of the other blocks of the same joint.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from steelyard.regression.information import BlockKey, Information, Triangle
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
-# Chance that a log without an accident raises any alarm, if the blocks' log RMS were normal.
+# Probability of any false alarm in a log without outliers, if the blocks' log RMS were normal.
 FALSE_ALARM = 0.01
-# However even the blocks are, less than five times the usual is not called an accident (friction that no term explains
-# reaches four in a few blocks); nor is a residual below a tenth of the block's effort, with which model errors grow.
+# A block below five times the usual RMS is never outlying (friction that no term explains reaches four in a few
+# blocks), nor is a residual below a tenth of the block's effort, since model errors grow with the effort.
 LEAST_RATIO, LEAST_SHARE = 5.0, 0.1
-# Blocks a joint must have before their spread means something.
+# Smallest number of blocks per joint whose spread is meaningful.
 FEWEST_BLOCKS = 16
-# Stretches told one by one.
-MOST_TOLD = 10
+# Number of stretches reported individually.
+MOST_REPORTED = 10
 # Residuals below this fraction of the joint's effort are rounding.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class BlockResiduals:
-    """What parameters leave of every block: `keys` in order, `rows` (m,), `rms` and `effort` (m,), the root mean square
-    of the residual and of the effort [N·m | N]."""
+    """Residuals of every block for given parameters: `keys` in order, `rows` (m,), `rms` and `effort` (m,), the root
+    mean square of the residual and of the effort [N·m | N]."""
 
     keys: tuple[BlockKey, ...]
     rows: NDArray[np.int64]
@@ -50,9 +50,9 @@ class BlockResiduals:
 
     @cached_property
     def usual(self) -> Array:
-        """Median RMS of the blocks of the same joint, (m,) [N·m | N]; never below the rounding of its effort.
+        """Median RMS of the blocks of the same joint, (m,) [N·m | N]; at least the rounding of its effort.
 
-        Half of a joint's blocks may be spoilt before it follows them.
+        The median is robust to up to half of a joint's blocks being corrupted.
         """
         out = np.zeros(len(self.keys))
         for j in np.unique(self.joint):
@@ -63,7 +63,7 @@ class BlockResiduals:
 
 
 def block_residuals(information: Information, theta: Array) -> BlockResiduals:
-    """RMS of y − Wθ and of y block by block, with standard (or base values on their columns) parameters theta (C,)."""
+    """RMS of y − Wθ and of y for each block, with standard parameters theta (C,) or base values on their columns."""
     keys = tuple(sorted(information.blocks))
     rest, size = np.zeros(len(keys)), np.zeros(len(keys))
     rows = np.array([information.blocks[key].rows for key in keys], np.int64)
@@ -77,7 +77,7 @@ def block_residuals(information: Information, theta: Array) -> BlockResiduals:
 
 
 def weighted(information: Information, weights: Mapping[BlockKey, float]) -> Information:
-    """The same information with the squares of some blocks weighted: their triangles times √w. Others keep weight 1."""
+    """The information with the squares of some blocks weighted: their triangles times √w. Others keep weight 1."""
     scaled = {
         key: Triangle(np.sqrt(weight) * information.blocks[key].r, information.blocks[key].rows)
         for key, weight in weights.items()
@@ -87,7 +87,7 @@ def weighted(information: Information, weights: Mapping[BlockKey, float]) -> Inf
 
 @dataclass(frozen=True)
 class OutlyingBlock:
-    """A block of one joint with its residual `rms`, what is `usual` for the joint, and its `effort` [N·m | N].
+    """A block of one joint with its residual `rms`, the `usual` one of the joint, and its `effort` [N·m | N].
 
     `surprise` is its distance from the usual in standard deviations of the joint's log RMS.
     """
@@ -104,12 +104,12 @@ class OutlyingBlock:
 
 
 def outlying_blocks(information: Information, theta: Array) -> tuple[OutlyingBlock, ...]:
-    """Blocks whose residual has nothing to do with the others of their joint, in order of time.
+    """Blocks whose residual is far above that of the other blocks of their joint, in order of time.
 
-    Of joint j, z = (log rms − median) / s_j with s_j = (third quartile − median) / 0.674 of its log RMS: the upper half
-    alone, since blocks of few rows are often small by chance. A block is outlying when Φ(−z) · blocks < FALSE_ALARM,
-    rms ≥ LEAST_RATIO · usual and rms ≥ LEAST_SHARE · effort. Theta (C,) should come from a fit that the blocks in
-    question cannot drag along (`robust_fit`).
+    For joint j, z = (log rms − median) / s_j with s_j = (third quartile − median) / 0.674 of its log RMS: the upper
+    half alone, since blocks of few rows are often small by chance. A block is outlying when Φ(−z) · blocks <
+    FALSE_ALARM, rms ≥ LEAST_RATIO · usual and rms ≥ LEAST_SHARE · effort. Theta (C,) should come from a fit that the
+    outlying blocks do not affect (`robust_fit`).
     """
     found = block_residuals(information, theta)
     limit = norm.isf(FALSE_ALARM / max(len(found.keys), 1))
@@ -131,10 +131,10 @@ def outlying_blocks(information: Information, theta: Array) -> tuple[OutlyingBlo
 
 
 def block_seconds(problem: Problem, run: Samples, block: int, size: int, furthest: float = 0.0) -> tuple[float, float]:
-    """When a block of `size` rows lies in its run: half a row before its first to half a row after its last [s].
+    """Time interval [s] of a block of `size` rows in its run: its rows, extended by half the row spacing at both ends.
 
-    Rows are counted through all stretches, masked or not; row k of a stretch is centred on sample kD + (L − 1)/2 of
-    its clean part. `furthest` [s] is that of the shifts the rows were observed with.
+    Rows are counted through all stretches, masked or not; row k of a stretch is centred on sample kD + (L − 1)/2 of its
+    clean part. `furthest` [s] is that of the shifts with which the rows were observed.
     """
     decimator = problem.decimator(run, furthest)
     counts = [decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches]
@@ -152,23 +152,24 @@ def block_seconds(problem: Problem, run: Samples, block: int, size: int, furthes
 def outlying_findings(
     problem: Problem, information: Information, blocks: Iterable[OutlyingBlock]
 ) -> tuple[Finding, ...]:
-    """One finding a stretch of neighbouring outlying blocks, the worst first, told by its worst joint."""
+    """One finding per stretch of neighbouring outlying blocks, the worst first, described by its worst joint."""
     events = sorted(_events(blocks), key=lambda event: -max(block.ratio for block in event))
-    told = [_told(problem, information, event) for event in events[:MOST_TOLD]]
-    if len(events) > MOST_TOLD:
-        told.append(
+    reported = [_finding(problem, information, event) for event in events[:MOST_REPORTED]]
+    if len(events) > MOST_REPORTED:
+        reported.append(
             Finding(
                 "outlying-block",
                 "warning",
-                f"{len(events) - MOST_TOLD} more stretches of time are explained far worse than the rest",
-                fix="so many are no accidents: check the channel map, and add the terms that the residual shows",
+                f"{len(events) - MOST_REPORTED} more stretches of time have a residual far above the usual one",
+                fix="many of them indicate an incomplete model: check the channel map, and add the terms that the "
+                "residual shows",
             )
         )
-    return tuple(told)
+    return tuple(reported)
 
 
 def _events(blocks: Iterable[OutlyingBlock]) -> list[tuple[OutlyingBlock, ...]]:
-    """Outlying blocks of the same run and load case whose times touch, whatever the joint."""
+    """Outlying blocks of the same run and load case, of any joint, grouped where their times touch."""
     out: list[list[OutlyingBlock]] = []
     for _, members in groupby(sorted(blocks, key=lambda b: b.key), key=lambda b: b.key[:2]):
         last = -2
@@ -180,7 +181,7 @@ def _events(blocks: Iterable[OutlyingBlock]) -> list[tuple[OutlyingBlock, ...]]:
     return [tuple(event) for event in out]
 
 
-def _told(problem: Problem, information: Information, event: Sequence[OutlyingBlock]) -> Finding:
+def _finding(problem: Problem, information: Information, event: Sequence[OutlyingBlock]) -> Finding:
     worst = max(event, key=lambda block: block.ratio)
     run = next(run for run in problem.runs if run.name == worst.key.run)
     size = information.block_rows[run.name]
@@ -195,8 +196,9 @@ def _told(problem: Problem, information: Information, event: Sequence[OutlyingBl
         f"{joint.name} of '{run.name}' has a residual of {worst.rms:.3g} {unit} between "
         f"{start:.2f} s and {stop:.2f} s, {worst.ratio:.0f} times its usual {worst.usual:.2g}"
         + (f" (also {', '.join(others)})" if others else "")
-        + ": a collision, a snag, wrong rows, or rows beside a standstill",
+        + ": a contact, a cable that catches, wrong rows, or rows next to a standstill",
         joint.name,
-        "look at that time in the report; if something touched the robot, leave it out (one [[run]] with 'seconds' "
-        "before it, one after) or use estimator huber; if the joint had just started or stopped, raise 'rest'",
+        "look at that time in the report; if something touched the robot, exclude that time (one [[run]] with "
+        "'seconds' before it, one after) or use the estimator huber; if the joint had just started or stopped, raise "
+        "'rest'",
     )

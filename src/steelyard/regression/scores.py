@@ -12,9 +12,10 @@ from steelyard.regression.information import Information
 
 @dataclass(frozen=True)
 class Score:
-    """‖y − Wθ‖/‖y‖, unweighted, on the rows that were kept, in total and per joint; rmse [N·m | N]; rows behind each.
+    """‖y − Wθ‖/‖y‖, unweighted, on the rows that were kept, in total and per joint; rmse [N·m | N]; number of rows of
+    each.
 
-    `mask` says in words which rows were scored; `effort` is the root mean square of y itself. A joint without rows has
+    `mask` describes the scored rows as text; `effort` is the root mean square of y itself. A joint without rows has
     NaN.
     """
 
@@ -27,7 +28,7 @@ class Score:
 
 
 def score(information: Information, theta: Array, mask: str) -> Score:
-    """Score of standard (or base values on their columns) parameters theta (C,)."""
+    """Score of standard parameters theta (C,), or of base values on their columns."""
     rest, size, rows = [], [], []
     for columns, triangle in zip(information.columns, information.joint_triangles, strict=True):
         y = triangle.r[:, len(columns)]

@@ -1,4 +1,4 @@
-"""Statistics that several rooms share: Holm's correction, the jackknife over blocks of time, autocorrelation."""
+"""Statistics used by several packages: Holm's correction, the jackknife over blocks of time, autocorrelation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steelyard._arrays import Array
 
 
 def holm(p: Sequence[float] | Array) -> Array:
-    """p-values (m,) of m tests, corrected so that the chance of any false alarm among them is what each one says.
+    """p-values (m,) of m tests, corrected such that each bounds the probability of any false alarm among them.
 
     Holm's step-down: the i-th smallest becomes p_(i) ← max_{j ≤ i} min(1, (m − j + 1) p_(j)).
     """
@@ -29,13 +29,13 @@ def jackknife_covariance(changes: Array) -> Array:
 
 
 def jackknife_deviation(changes: Array) -> Array:
-    """Standard deviations (b,) alone, √((G − 1)/G Σ_g d_g²)."""
+    """Standard deviations (b,) of the jackknife, √((G − 1)/G Σ_g d_g²)."""
     count = len(changes)
     return np.asarray(np.sqrt((count - 1) / count * np.sum(changes**2, axis=0)), float)
 
 
 def positive_autocorrelation(x: Array) -> Array:
-    """ρ_1, ρ_2, … of a series (m,), its mean taken off, up to the first that is not positive; none of a constant."""
+    """ρ_1, ρ_2, … of a series (m,) minus its mean, up to the first that is not positive; empty for a constant."""
     x = x - x.mean()
     power = float(x @ x)
     if power == 0.0:

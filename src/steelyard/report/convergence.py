@@ -1,5 +1,4 @@
-"""render_course: how parameters went while a log was followed, as one HTML page of small pictures that needs nothing
-else, not even a program."""
+"""render_history: parameters over the time of a followed log, as one HTML page of small pictures without scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from steelyard.report.templates import rendered
 
 WIDTH, HEIGHT = 320, 150
 LEFT, RIGHT, TOP, BOTTOM = 62, 312, 8, 126
-# The first refreshes know little: heights are chosen for the later ones, and what is beyond is cut off.
+# The first refreshes are uncertain: the scale is set by the later ones, and values beyond it are cut off.
 _EARLY = 0.25
 
 
@@ -34,7 +33,7 @@ class Panel(NamedTuple):
     change: float | None
 
 
-def render_course(result: Identification, curves: Sequence[Curve], title: str, change: Change | None = None) -> str:
+def render_history(result: Identification, curves: Sequence[Curve], title: str, change: Change | None = None) -> str:
     """The page; the same arguments give the same bytes."""
     panels = [panel(curve, None if change is None else change.t) for curve in curves if len(curve.t)]
     return rendered(
@@ -49,7 +48,7 @@ def render_course(result: Identification, curves: Sequence[Curve], title: str, c
 
 
 def panel(curve: Curve, change: float | None = None) -> Panel:
-    """A curve in its box; a refresh without a value breaks nothing, it is left out."""
+    """A curve in its box; refreshes without a value are left out."""
     seen = np.isfinite(curve.y)
     t, y, half = curve.t[seen], curve.y[seen], np.nan_to_num(curve.half[seen])
     start, end = float(curve.t[0]), float(curve.t[-1])
@@ -71,8 +70,8 @@ def panel(curve: Curve, change: float | None = None) -> Panel:
     inside = change is not None and start <= change <= end
     last = numerals.DASH
     if len(y):
-        value, deviation = numerals.value_and_deviation(float(y[-1]), float(0.5 * half[-1]))
-        last = f"{value} ± {deviation}" if half[-1] > 0.0 else numerals.number(float(y[-1]))
+        value, deviation = float(y[-1]), float(0.5 * half[-1])
+        last = numerals.estimate(value, deviation) if deviation > 0.0 else numerals.number(value)
     return Panel(
         curve.name,
         "" if curve.unit == "1" else numerals.unit(curve.unit),
@@ -86,7 +85,7 @@ def panel(curve: Curve, change: float | None = None) -> Panel:
 
 
 def _span(y: Array, half: Array) -> tuple[float, float]:
-    """Heights that hold the later refreshes with their bands."""
+    """A range that holds the later refreshes with their bands."""
     later = slice(int(_EARLY * len(y)), None)
     if not len(y):
         return 0.0, 1.0

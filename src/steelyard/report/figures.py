@@ -1,7 +1,7 @@
-"""Figures of effort over time, as plain Plotly dictionaries: the page draws the one that is looked at.
+"""Figures of effort over time, as plain Plotly dictionaries; the page draws only the selected one.
 
-Colours and fonts are the page's: a trace carries its role in `meta`, and the page paints it for its light or dark
-scheme. No text of the user's enters a figure, because Plotly reads markup in its texts.
+The page sets colours and fonts: a trace has its role in `meta`, and the page colours it for its light or dark scheme. A
+figure contains no text of the user, because Plotly interprets markup in texts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from steelyard._arrays import Array
 from steelyard.identification.prediction import Prediction
 from steelyard.model.parameters import Layout
 from steelyard.report import numerals
-from steelyard.report.tables import effort_unit
+from steelyard.report.tables.errors import effort_unit
 
 MOST_POINTS = 1500
-# A step in time longer than this many usual ones is a gap between stretches.
+# A time step longer than this multiple of the usual one is a gap between stretches.
 GAP = 1.5
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ def joint_figure(prediction: Prediction, j: int, unit: str) -> Json:
 
 
 def caption(prediction: Prediction, j: int) -> str:
-    """What is drawn, what is left out, and how large the residual is on these rows."""
+    """The caption: what is drawn, what is left out, and the relative error on these rows."""
     count, scored = len(prediction.t), prediction.scored[j]
     error = _relative_error(prediction.measured[j], prediction.predicted[j], scored)
     parts = [f"Relative error on the scored rows of this run: {numerals.share(error)}"]
@@ -117,7 +117,7 @@ def _relative_error(measured: Array, model: Array, scored: NDArray[np.bool_]) ->
 
 
 def _widened(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask and its neighbours, so that a pale line meets the full one."""
+    """The mask and its neighbours, so that the line of unscored rows joins the line of scored ones."""
     out = mask.copy()
     out[1:] |= mask[:-1]
     out[:-1] |= mask[1:]
@@ -140,7 +140,7 @@ def _trace(role: str, t: Array, y: Array, stretch: Rows) -> Json:
 
 
 def _residual(role: str, t: Array, y: Array, stretch: Rows) -> Json:
-    """A line in the lower panel; the legend of the upper one serves it."""
+    """A line in the lower panel, without a legend: that of the upper panel applies."""
     lower = {"yaxis": "y2", "showlegend": False}
     silent = {"hoverinfo": "skip"} if role == "unscored" else {}
     names = {"nominal": "residual of nominal", "unscored": "residual, not scored"}
@@ -148,7 +148,7 @@ def _residual(role: str, t: Array, y: Array, stretch: Rows) -> Json:
 
 
 def _plain(x: Array, form: str) -> list[float | None]:
-    """Rounded, and None for what JSON cannot say."""
+    """Rounded values; None for values that JSON cannot hold."""
     return [float(form.format(v)) if math.isfinite(v) else None for v in x.tolist()]
 
 

@@ -1,21 +1,25 @@
-"""render: an identification as one HTML page that needs nothing else, neither a server nor the network."""
+"""render: an identification as one HTML page that needs no server, no network and no other file."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
-from steelyard.report import numerals, tables
-from steelyard.report.figures import run_figures
-from steelyard.report.templates import file_text, rendered
+from steelyard.report import numerals
+from steelyard.report.printers import html
+from steelyard.report.registry import BUILT_IN, SECTIONS
+from steelyard.report.section import Figure, FigureChoice, Piece, ReportSubject, Section
+from steelyard.report.sections.findings import finding_counts
+from steelyard.report.table import Table
+from steelyard.report.tables.parameters import parameter_table, quality_counts
+from steelyard.report.templates import file_text, fragment, rendered
 
 
 def render(
@@ -23,36 +27,70 @@ def render(
     predictions: tuple[Prediction, ...],
     title: str,
     links: Mapping[str, str] | None = None,
+    on_fault: Callable[[str], None] | None = None,
 ) -> str:
-    """The page; `links` names the link that carries each payload.
+    """The page: key numbers, then every section of `SECTIONS` that applies; `links` names the link that carries each
+    payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows.
 
     The same arguments give the same bytes: it carries no date and no random identifier.
     """
-    parameters = tables.parameter_rows(result)
+    subject = ReportSubject(result, predictions, title, links or {})
+    parts = [(section, pieces) for section in SECTIONS.values() if (pieces := _pieces(section, subject, on_fault))]
+    drawn = any(isinstance(piece, Figure | FigureChoice) for _, pieces in parts for piece in pieces)
     return rendered(
         "page.html",
         title,
         result=result,
         verdict=spoken(result.verdict),
-        scores=tables.error_scores(result),
-        errors=tables.error_rows(result),
-        legend=tables.KINDS,
-        gains=tables.gain_rows(result),
-        gains_stated=result.gains is not None and bool(np.isfinite(result.gains.stated).any()),
-        payloads=tables.payload_rows(result, links),
-        bodies=tables.body_rows(result),
-        price=tables.price_in_words(result),
-        parameters=parameters,
-        qualities=tables.QUALITIES,
-        quality_counts=tables.quality_counts(parameters),
-        findings=tables.ordered_findings(result.findings),
-        finding_counts=tables.finding_counts(result.findings),
+        quality_counts=quality_counts(parameter_table(result)),
+        finding_counts=finding_counts(result.findings),
         rows=sum(result.relative_error.rows.values()),
-        runs_drawn=[prediction.run for prediction in predictions],
-        figures=embedded_json([run_figures(p, result.base.layout) for p in predictions]),
+        sections=[(section, Markup("\n").join(piece_html(piece) for piece in pieces)) for section, pieces in parts],
         script=Markup(file_text("page.js")),
-        plotly=embedded_script(get_plotlyjs()) if predictions else "",
+        plotly=embedded_script(get_plotlyjs()) if drawn else "",
     )
+
+
+def _pieces(section: Section, subject: ReportSubject, on_fault: Callable[[str], None] | None = None) -> Sequence[Piece]:
+    """The pieces of a section. If a section of the user fails, the page shows the error, and the rest of the page is
+    written."""
+    if section.name in BUILT_IN:
+        return section.pieces(subject)
+    try:
+        pieces = _listed(section.pieces(subject))
+        for piece in pieces:
+            piece_html(piece)
+    except Exception as error:
+        fault = f"Section '{section.name}' failed ({type(error).__name__}: {error}): fix its `pieces` function."
+        if on_fault is not None:
+            on_fault(fault)
+        return [fault]
+    return pieces
+
+
+def _listed(made: Any) -> list[Piece]:
+    """What a function `pieces` returned as a list: a single piece is a list of one."""
+    if isinstance(made, Piece):
+        return [made]
+    if made is None or isinstance(made, Mapping) or not isinstance(made, Iterable):
+        raise TypeError(f"it returned {type(made).__name__}, not a list of pieces; return [] to leave the section out")
+    return list(made)
+
+
+def piece_html(piece: Piece) -> Markup:
+    """A piece of a section as HTML; texts are escaped."""
+    if isinstance(piece, Table):
+        return html(piece)
+    if isinstance(piece, Figure):
+        own = {"name": "", "figure": piece.figure, "caption": piece.caption}
+        return piece_html(FigureChoice(({"name": "", "joints": [own]},)))
+    if isinstance(piece, FigureChoice):
+        return fragment("figure.html", groups=piece.groups, data=embedded_json(piece.groups))
+    if isinstance(piece, Markup):
+        return piece
+    if isinstance(piece, str):
+        return Markup('<p class="note">{}</p>').format(piece)
+    raise TypeError(f"a piece of a section is a text, Markup, Table or Figure, not {type(piece).__name__}")
 
 
 def spoken(sentence: str) -> str:

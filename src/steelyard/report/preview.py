@@ -1,4 +1,4 @@
-"""render_preview: a designed motion before it is run, as one HTML page of small pictures that needs nothing else."""
+"""render_preview: a designed motion before it is run, as one HTML page of small pictures that needs no other file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.design.constraints import MotionRules, holds_always, used
+from steelyard.design.constraints import MotionRules
 from steelyard.design.design import Design
 from steelyard.design.forecast import Forecast
-from steelyard.motion.bounds import Reached
+from steelyard.motion.bounds import LimitUse
 from steelyard.motion.trajectory import Chain, Trajectory
-from steelyard.report import numerals
 from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from steelyard.report.printers import html
+from steelyard.report.tables.design import forecast_table, limit_table
 from steelyard.report.templates import rendered
 
-# Points of a line, and how many times what is reached a limit may be to be in the picture.
+# Points per line; a limit is drawn up to this multiple of the largest value.
 _POINTS, _FAR = 360, 4.0
 
 
 class Drawn(NamedTuple):
-    """One picture: points of its lines (the last is the one that counts), heights of the limits, ticks, both ends."""
+    """One picture: points of its lines (the last is the main one), heights of the limits, ticks, and both end times."""
 
     title: str
     unit: str
@@ -34,24 +35,13 @@ class Drawn(NamedTuple):
     ends: tuple[str, str]
 
 
-class PreviewRow(NamedTuple):
-    """A base parameter: its value, σ to expect, relative σ, and σ now."""
-
-    name: str
-    value: str
-    std: str
-    relative: str
-    before: str
-    unit: str
-
-
 def render_preview(
     title: str,
     verdict: str,
     design: Design,
     motions: Sequence[Trajectory],
     rules: Sequence[MotionRules],
-    limits: Sequence[Sequence[Reached]],
+    limits: Sequence[Sequence[LimitUse]],
     values: Array,
     relative: Array,
     before: Forecast | None = None,
@@ -60,11 +50,12 @@ def render_preview(
     notes: Sequence[str] = (),
     taken: Sequence[str] = (),
 ) -> str:
-    """The page; `limits` are what each motion reaches, `values` (b,) what σ are compared with.
+    """The page; `limits` are the limits of each motion with the values it reaches, `values` (b,) the values that σ is
+    compared with.
 
-    `relative` (b,) are σ as shares of them, NaN of zero values; `warnings` stand out below the verdict, `notes`
-    follow; `taken` is said of the limits.
-    The same arguments give the same bytes.
+    `relative` (b,) are σ as ratios to them, NaN for values of zero. `warnings` are printed below the verdict, then
+    `notes`; `taken` are assumptions about the limits. For several motions the table of limits lists, for each limit,
+    the motion nearest to it. The same arguments give the same bytes.
     """
     every = [
         {"load": load, "duration": f"{motion.duration:.2f}", "joints": joint_pictures(motion, own)}
@@ -80,11 +71,10 @@ def render_preview(
         motions=every,
         trace=trace_picture(design.trace),
         searches=len(design.trace),
-        parameters=parameter_rows(design.forecast, values, relative, before),
+        parameters=html(forecast_table(design.forecast, values, relative, before)),
         unseen=design.forecast.unseen,
         never=design.forecast.never,
-        known=before is not None,
-        limits=_limit_rows(limits),
+        limits=html(limit_table([max(rows, key=lambda row: row.share) for rows in zip(*limits, strict=True)])),
         history=design.history,
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),
@@ -92,7 +82,7 @@ def render_preview(
 
 
 def joint_pictures(motion: Trajectory, rules: MotionRules) -> list[tuple[str, list[Drawn]]]:
-    """Position, velocity, acceleration and torque of every joint, with limits; marks where ramps end."""
+    """Position, velocity, acceleration and torque of every joint, with limits and marks at the ends of ramps."""
     t = np.linspace(0.0, motion.duration, _POINTS)
     q, v, a = motion.at(t)
     tau, limits = rules.torque(q, v, a), rules.limits
@@ -119,7 +109,7 @@ def trace_picture(traces: Sequence[Sequence[float]]) -> Drawn:
     if not padded:
         padded = [np.zeros(2)]
     t = np.arange(len(padded[0]), dtype=float)
-    # the first steps are far above: heights are those of what comes after
+    # the first steps are far above: the scale is set by the later ones
     late = [y[len(y) // 10 :].max() for y in padded]
     return picture(
         "objective", "", t, [np.minimum(y, max(late)) for y in padded[::-1]], (-np.inf, np.inf), np.empty(0), "steps"
@@ -129,7 +119,7 @@ def trace_picture(traces: Sequence[Sequence[float]]) -> Drawn:
 def picture(
     title: str, unit: str, t: Array, lines: Sequence[Array], bounds: tuple[float, float], marks: Array, across: str
 ) -> Drawn:
-    """Lines over t (N,) in their box; a limit far above what is reached is left out of it."""
+    """Lines over t (N,) in their box; a limit far above the values reached is left out."""
     low, high = min(float(y.min()) for y in lines), max(float(y.max()) for y in lines)
     reach = max(abs(low), abs(high), 1e-12)
     seen = [float(b) for b in bounds if np.isfinite(b) and abs(b) <= _FAR * reach]
@@ -156,40 +146,3 @@ def picture(
         tuple((round(float(y), 1), f"{x:.3g}") for y, x in zip(up(levels), levels.tolist(), strict=True)),
         ("0", f"{last:.4g} {across}"),
     )
-
-
-def parameter_rows(forecast: Forecast, values: Array, relative: Array, before: Forecast | None) -> list[PreviewRow]:
-    now = np.full(len(values), np.nan) if before is None else before.std
-    rows = []
-    for name, unit, value, std, share, earlier in zip(
-        forecast.base.names, forecast.base.units, values.tolist(), forecast.std.tolist(), relative.tolist(),
-        now.tolist(), strict=True,
-    ):  # fmt: skip
-        rows.append(
-            PreviewRow(
-                name,
-                numerals.given(value),
-                numerals.number(std, 3),
-                numerals.share(share),
-                numerals.number(earlier, 3),
-                numerals.unit(unit),
-            )
-        )
-    return rows
-
-
-def _limit_rows(limits: Sequence[Sequence[Reached]]) -> list[tuple[str, ...]]:
-    """Every limit; of several motions that which comes nearest to it."""
-    worst: list[Reached] = [max(rows, key=lambda row: row.share) for rows in zip(*limits, strict=True)]
-    return [
-        (
-            row.quantity,
-            row.joint,
-            numerals.given(row.limit),
-            numerals.given(row.value),
-            numerals.share(used(row)),
-            numerals.given(-row.beyond),
-            "for all t" if holds_always(row) else f"{row.samples} samples",
-        )
-        for row in worst
-    ]

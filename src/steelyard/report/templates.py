@@ -1,7 +1,8 @@
-"""The pages' templates: each fills the one frame, with the one style, and needs nothing else."""
+"""The templates of pages and of parts of pages. Values are escaped; only `Markup` is taken as HTML."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -12,12 +13,22 @@ from steelyard.report import numerals
 
 
 def file_text(name: str) -> str:
-    """A file of this room."""
+    """A file of this folder."""
     return resources.files("steelyard.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def rendered(template: str, title: str, **values: Any) -> str:
     """A page from its template; the same values give the same bytes."""
+    return _environment().get_template(template).render(title=title, style=Markup(file_text("style.css")), **values)
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A part of a page from its template."""
+    return Markup(_environment().get_template(template).render(**values))
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(file_text),
         autoescape=True,
@@ -26,4 +37,4 @@ def rendered(template: str, title: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": numerals.number, "given": numerals.given, "share": numerals.share}
-    return environment.get_template(template).render(title=title, style=Markup(file_text("style.css")), **values)
+    return environment

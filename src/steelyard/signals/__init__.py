@@ -1,7 +1,8 @@
 """From the columns of a log to q, v, a and effort on one clock.
 
 A `Recording` holds the columns as logged, a `ChannelMap` says what they are (`guess_channels` proposes one), and
-`prepare` makes `Samples` of them as a `Preparation` asks. `propose_cutoffs` and `choose_derivatives` find its settings.
+`prepare` turns them into `Samples` with the settings of a `Preparation`. `propose_cutoffs` and `choose_derivatives`
+find these settings.
 """
 
 from __future__ import annotations

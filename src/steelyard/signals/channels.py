@@ -1,4 +1,4 @@
-"""Channel map: which columns of a log are which signals of which joint, in which unit, sign, ratio and side."""
+"""Channel map: which log columns are which signals, and their joint, unit, sign, gear ratio and side."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ VELOCITY_UNITS = {
     "rev/s": ("rotary", _TURN), "rpm": ("rotary", _TURN / 60.0),
     "m/s": ("linear", 1.0), "mm/s": ("linear", 1e-3),
 }  # fmt: skip
-# "needs gain": the number is no effort until it is multiplied by `gain` [N.m or N per unit of `GAIN_PER`]
+# "needs gain": the value becomes an effort only when multiplied by `gain` [N.m or N per unit of `GAIN_PER`]
 EFFORT_UNITS = {
     "N.m": ("rotary", 1.0), "Nm": ("rotary", 1.0), "mN.m": ("rotary", 1e-3), "kN.m": ("rotary", 1e3),
     "N": ("linear", 1.0), "kN": ("linear", 1e3),
     "A": ("needs gain", 1.0), "mA": ("needs gain", 1e-3), "raw": ("needs gain", 1.0),
 }  # fmt: skip
 SIDES = ("joint", "motor")
-# The word for gains that are to be identified.
+# The value of `gain` that asks for the gains to be identified.
 UNKNOWN = "unknown"
-# What a gain is told per: milliamperes are made amperes first.
+# The unit of current or count that a gain refers to; milliamperes are converted to amperes first.
 GAIN_PER = {"A": "A", "mA": "A", "raw": "raw"}
 
 
@@ -45,9 +45,9 @@ class Signal:
     """One kind of signal for all joints, as the user states it.
 
     `columns`, `unit`, `sign`, `ratio`, `gain` and `offset` are one value, a list in the robot's joint order, or a table
-    by joint name. `ratio` is motor turns per joint turn (with side = "motor"); `gain` is N.m or N per unit of current,
-    or the word "unknown" for all joints, where it is to be identified and 1 stands for it; `offset` is added to
-    positions after conversion [rad | m].
+    by joint name. `ratio` is motor turns per joint turn (with side = "motor"). `gain` is in N.m or N per unit of
+    current, or the word "unknown" for all joints: the gains are then to be identified, and 1 is used in their place.
+    `offset` [rad | m] is added to positions after conversion.
     """
 
     columns: Sequence[str] | Mapping[str, str]
@@ -61,12 +61,12 @@ class Signal:
 
 @dataclass(frozen=True)
 class Drives:
-    """What was stated between the logged efforts and the joints, motor by motor in joint order.
+    """The stated conversion from logged efforts to joint torques, one entry per motor in joint order.
 
-    The torque of motor k on the joint's side is sign_k · ratio_k · gain_k times what was logged in `unit`_k. An
-    identified factor corrects the gain alone: gears, signs and couplings are known apart from it. `gain` is None where
-    it was called unknown and 1 was used; `ratio` is 1 for signals of the joint side. `gain_unit` is what `gain` is
-    told in: "N.m/A", "N/raw", or "1" for efforts logged as such.
+    The torque of motor k on the joint side is sign_k · ratio_k · gain_k times the value logged in `unit`_k. An
+    identified factor corrects the gain only; gear ratios, signs and couplings are known. `gain` is None where it was
+    stated as unknown and 1 was used; `ratio` is 1 for signals of the joint side. `gain_unit` is the unit of `gain`:
+    "N.m/A", "N/raw", or "1" for signals logged as efforts.
     """
 
     unit: tuple[str, ...]
@@ -80,7 +80,7 @@ class Drives:
 class ChannelMap:
     """The whole map: a clock, positions, efforts, and velocities where they were logged.
 
-    `reference` and `reference_v` are commanded positions and velocities, for what simulates the runs.
+    `reference` and `reference_v` are commanded positions and velocities, used by estimators that simulate the runs.
     """
 
     time: str
@@ -101,11 +101,11 @@ class Linear:
     offset: Array
 
     def __call__(self, raw: Array) -> Array:
-        # a diagonal map is a row scaling: exact, and free of BLAS rounding that may differ with the chunk's width
+        # a diagonal map is applied as a row scaling: BLAS rounding may depend on the width of the chunk, this does not
         diagonal = np.diagonal(self.matrix)
         if np.array_equal(self.matrix, np.diag(diagonal)):
             return raw * diagonal[:, None] + self.offset[:, None]
-        # added row by row: the order np.sum takes depends on the width
+        # added row by row: the summation order of np.sum depends on the width
         return np.stack([sum(row[:, None] * raw) for row in self.matrix]) + self.offset[:, None]
 
 
@@ -113,7 +113,7 @@ class Linear:
 class ResolvedChannels:
     """The map checked against a robot and ready to be applied to raw rows.
 
-    The columns of the references are not among `columns`: samples are the same with and without them.
+    `columns` leaves out the columns of the references: samples are the same with and without them.
     """
 
     time: str
@@ -141,10 +141,10 @@ class ResolvedChannels:
 
 
 def gains_needed(estimator: str) -> str:
-    """What to say where gains are called unknown and the estimator does not find gains."""
+    """The error message where gains are stated as unknown and the estimator does not identify gains."""
     return (
-        f"gain = \"{UNKNOWN}\" needs an estimator that finds gains, not '{estimator}': 'gains', 'tls-mixed' or 'tls', "
-        "and a run that carries a payload of known mass. Else state 'gain'."
+        f"gain = \"{UNKNOWN}\" needs an estimator that identifies gains ('gains', 'tls-mixed' or 'tls'), not "
+        f"'{estimator}', and a run that carries a payload of known mass. Otherwise state 'gain'."
     )
 
 
@@ -168,7 +168,9 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     }
     effort = channels.effort
     if _values("effort", "offset", effort.offset, robot).any():
-        raise DataError("Channel 'effort': 'offset' only acts on positions; use the term 'offset' to identify one.")
+        raise DataError(
+            "Channel 'effort': 'offset' applies to positions only; use the term 'offset' to identify an effort offset."
+        )
     factor = _factors("effort", effort, EFFORT_UNITS, robot) * _values("effort", "sign", effort.sign, robot)
     drives = _drives(effort, robot)
     if drives.gain is not None:
@@ -184,12 +186,12 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
 
 
 def _motion(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Linear:
-    """The map of positions or velocities to the joints' own."""
+    """The linear map from logged positions or velocities to those of the joints."""
     if signal.gain is not None:
         raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
     offset = _values(label, "offset", signal.offset, robot)
     if units is VELOCITY_UNITS and offset.any():
-        raise DataError(f"Channel '{label}': 'offset' only acts on positions; remove it.")
+        raise DataError(f"Channel '{label}': 'offset' applies to positions only; remove it.")
     factor = _factors(label, signal, units, robot) * _values(label, "sign", signal.sign, robot)
     matrix = np.diag(factor)
     if _is_motor_side(label, signal):
@@ -205,14 +207,14 @@ def _drives(effort: Signal, robot: Robot) -> Drives:
             raise DataError(f"Channel 'effort': gain must be numbers or the word \"{UNKNOWN}\", not '{gain}'.")
         if robot.coupled and not at_motor:
             raise DataError(
-                f"Channel 'effort': gain = \"{UNKNOWN}\" belongs to motors, and motors of '{robot.name}' turn with "
+                f"Channel 'effort': gain = \"{UNKNOWN}\" is identified per motor, and motors of '{robot.name}' drive "
                 "several joints: set side = \"motor\" and 'ratio', motor turns per joint turn."
             )
         stated = None
     else:
         stated = np.ones(robot.dof) if gain is None else _values("effort", "gain", gain, robot)
     units = _spread("effort", "unit", effort.unit, robot)
-    # a motor turns, whatever it moves
+    # a motor is rotary even where it drives a prismatic joint
     efforts = ("N" if joint.is_prismatic and not at_motor else "N.m" for joint in robot.axes)
     return Drives(
         tuple(units),
@@ -229,11 +231,11 @@ def _check_shared(time: str, *signals: Linear | None) -> None:
     names = [time, *(name for signal in signals if signal is not None for name in signal.columns)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"Column {', '.join(twice)} is given to more than one signal (time, q, v, effort, references).")
+        raise DataError(f"Column {', '.join(twice)} is used by more than one signal (time, q, v, effort, references).")
 
 
 def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
-    """One value a joint from a scalar, a list in joint order or a table by joint name."""
+    """One value per joint from a scalar, a list in joint order or a table by joint name."""
     if isinstance(value, Mapping):
         for name in value:
             if name not in robot.axis_names:
@@ -263,12 +265,12 @@ def _columns(label: str, signal: Signal, robot: Robot) -> tuple[str, ...]:
     names = _spread(label, "columns", signal.columns, robot)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"Channel '{label}': column {', '.join(twice)} is given to more than one joint.")
+        raise DataError(f"Channel '{label}': column {', '.join(twice)} is used by more than one joint.")
     return tuple(names)
 
 
 def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Array:
-    """Factor to SI for every joint; a unit that does not fit the joint's kind is an error, not a guess."""
+    """Factor to SI for every joint; raises an error where a unit does not fit the kind of joint."""
     factors = []
     for joint, unit in zip(robot.axes, _spread(label, "unit", signal.unit, robot), strict=True):
         if unit not in units:
@@ -277,10 +279,11 @@ def _factors(label: str, signal: Signal, units: dict[str, tuple[str, float]], ro
         moves = "linear" if joint.is_prismatic else "rotary"
         if kind == "needs gain" and signal.gain is None:
             raise DataError(
-                f"Channel '{label}': unit '{unit}' needs a 'gain' (N.m or N per {GAIN_PER[unit]}) to become an effort; "
-                f'gain = "{UNKNOWN}" identifies it, from runs with and without a payload of known mass.'
+                f"Channel '{label}': unit '{unit}' needs a 'gain' [N.m or N per {GAIN_PER[unit]}] to be converted to "
+                "an effort; "
+                f'gain = "{UNKNOWN}" identifies the gain from runs with and without a payload of known mass.'
             )
-        # a motor that drives a slide turns: its side may be rotary
+        # the motor of a prismatic joint is rotary: on the motor side an angle is allowed
         if kind in ("linear", "rotary") and kind != moves and signal.side != "motor":
             right = ", ".join(u for u, (k, _) in units.items() if k == moves)
             raise DataError(
@@ -296,7 +299,7 @@ def _is_motor_side(label: str, signal: Signal) -> bool:
     if signal.side == "motor" and signal.ratio is None:
         raise DataError(f"Channel '{label}': side = \"motor\" needs 'ratio', motor turns per joint turn.")
     if signal.side == "joint" and signal.ratio is not None:
-        raise DataError(f"Channel '{label}': 'ratio' only acts with side = \"motor\"; remove it or set the side.")
+        raise DataError(f"Channel '{label}': 'ratio' applies only with side = \"motor\"; remove it or set the side.")
     return signal.side == "motor"
 
 

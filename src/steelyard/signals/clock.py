@@ -1,4 +1,4 @@
-"""The clock of a log: stale rows, gaps, jitter; one look at how it moves; and raw rows laid on a uniform grid."""
+"""Clock of a log: stale rows, gaps, jitter; a survey of the motion; and resampling of raw rows on a uniform grid."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from steelyard.errors import DataError
 from steelyard.signals.channels import ResolvedChannels
 from steelyard.signals.recording import Progress, Recording
 
-# The first rows, from which the clock's usual step and the rounding of every channel are read. A number of rows, not of
-# chunks, so that the answer does not depend on how the file was read.
+# Number of first rows that give the clock's usual step and the rounding of every channel. It counts rows, not chunks,
+# so that the answer does not depend on how the file was read.
 _HEAD_ROWS = 65536
 # Steps within this fraction of the usual one count as a uniform clock.
 _UNIFORM = 0.01
@@ -25,10 +25,10 @@ _UNIFORM = 0.01
 _REST_JUMP = 0.01
 # Neighbouring steps that differ by more than this factor are not jitter.
 _UNEVEN = 5.0
-# A joint faster than this [rad/s | m/s] moves.
+# A joint moves when it is faster than this [rad/s | m/s].
 _MOVING = 0.01
-# Clipped: so many rows of the motion repeat an extreme effort, which is met so many times as often as the value next to
-# it. The rounded top of a sine is met 2.4 times as often.
+# An effort is clipped where at least this many rows of the motion repeat its extreme value, and that value occurs this
+# many times as often as the next one. (The rounded top of a sine occurs 2.4 times as often.)
 _CLIPPED_ROWS, _CLIPPED_SPIKE = 5, 5.0
 
 
@@ -52,10 +52,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at the whole log told: the clock, how far each joint was moved, and whether efforts were clipped.
+    """The result of one pass over the whole log: the clock, the travel of each joint, and whether efforts were clipped.
 
-    saturation (n,): part of the rows at an extreme of the joint's effort channel if that extreme is a limit, else zero;
-    limit (n,): that extreme, as logged.
+    saturation (n,): fraction of the rows at an extreme of the joint's effort channel if that extreme is a limit, else
+    zero; limit (n,): that extreme, as logged.
     """
 
     rows: int
@@ -69,7 +69,7 @@ class Survey:
     top_speed: Array
     lowest: Array
     highest: Array
-    dead: NDArray[np.bool_]
+    constant_effort: NDArray[np.bool_]
     largest_step: Array
     window: tuple[float, float]
     saturation: Array
@@ -88,7 +88,7 @@ class Survey:
 
 
 class Tally:
-    """Counts of what `clean` left out, filled as its rows are consumed."""
+    """Counts of the rows that `clean` removed, filled as its rows are consumed."""
 
     def __init__(self) -> None:
         self.rows = self.stale = self.repeated_times = self.missing = 0
@@ -110,7 +110,7 @@ def clean(
                 column, row = np.argwhere(~np.isfinite(raw))[0]
                 raise DataError(
                     f"Log '{recording.name}': column '{names[column]}' is NaN or empty in row {number[row] + 1}. "
-                    'Mend the log, or set missing = "drop" under [prepare] to leave such rows out.'
+                    'Fix the log, or set missing = "drop" in [prepare] to drop such rows.'
                 )
             tally.missing += int((~finite).sum())
             raw, number = raw[:, finite], number[finite]
@@ -122,7 +122,7 @@ def clean(
             row = int(np.argmax(step < 0))
             raise DataError(
                 f"Log '{recording.name}': time goes backwards in row {number[row] + 1} ('{channels.time}' steps by "
-                f"{step[row]:.6g} s). Split the log there, or name the right time column."
+                f"{step[row]:.6g} s). Split the log there, or set the right time column in [channels]."
             )
         stale = _repeats(x, last_x)
         frozen = (step == 0.0) & ~stale
@@ -130,7 +130,8 @@ def clean(
         tally.repeated_times += int(frozen.sum())
         last_t, last_x = t[-1], x[:, -1:]
         keep = ~(stale | frozen)
-        # longest clock step up to and including each kept row; what follows the last one waits for the next chunk
+        # longest clock step up to and including each kept row; steps after the last kept row are carried to the next
+        # chunk
         steps = np.where(np.isfinite(step), step, 0.0)
         steps[0] = max(steps[0], pending)
         kept = np.flatnonzero(keep)
@@ -142,7 +143,7 @@ def clean(
 
 
 def _repeats(x: Array, last: Array) -> NDArray[np.bool_]:
-    """Rows (columns of x) equal to the one before in every channel; the first channel rules out nearly all."""
+    """Rows (columns of x) equal to the one before in every channel. The first channel excludes nearly all others."""
     out = np.diff(x[0], prepend=last[0]) == 0.0
     rows = np.flatnonzero(out)
     before = np.where(rows > 0, x[:, np.maximum(rows - 1, 0)], last)
@@ -164,7 +165,7 @@ class Head:
 
 
 def head(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -> Head:
-    """The first rows; a log with hardly any is an error."""
+    """The first rows of a log; raises an error where there are too few."""
     parts: list[Rows] = []
     for rows in clean(recording, channels, _HEAD_ROWS, drop_missing, Tally()):
         parts.append(rows)
@@ -173,16 +174,16 @@ def head(recording: Recording, channels: ResolvedChannels, drop_missing: bool) -
     count = sum(int(np.sum(rows.number < _HEAD_ROWS)) for rows in parts)
     if count < 8:
         raise DataError(
-            f"Log '{recording.name}' has {count} distinct rows; that is too short to identify anything. "
-            "Check the channel map, or record a longer motion."
+            f"Log '{recording.name}' has {count} distinct rows, too few for an identification. Check the channel map, "
+            "or record a longer motion."
         )
     t, x = np.concatenate([rows.t for rows in parts]), np.concatenate([rows.x for rows in parts], axis=1)
     return Head(t[:count], x[:, :count])
 
 
 class _Extremes:
-    """The two largest distinct values of every channel, how often each was met, and how many rows of the motion repeat
-    the largest; filled as rows are consumed, and the same however they are cut."""
+    """The two largest distinct values of every channel, their number of occurrences, and the number of rows of the
+    motion that repeat the largest; filled as rows are consumed, independent of how they are cut into chunks."""
 
     def __init__(self, n: int) -> None:
         self.values, self.counts = np.full((2, n), -np.inf), np.zeros((2, n))
@@ -212,7 +213,7 @@ class _Extremes:
 
     @property
     def clipped(self) -> NDArray[np.bool_]:
-        """Channels whose largest value is a limit. Zero is none: it is what a silent drive reports."""
+        """Channels whose largest value is a limit. Zero is not a limit: a drive that is switched off reports zero."""
         spike = self.counts[0] >= _CLIPPED_SPIKE * self.counts[1]
         return spike & (self.repeats >= _CLIPPED_ROWS) & (self.values[0] != 0.0)
 
@@ -220,8 +221,8 @@ class _Extremes:
 def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) -> Iterator[tuple[int, Rows]]:
     """Rows cut where the clock jumps by more than `gap` [s], each with the number of its span.
 
-    Rows may also be missing because they were stale. If the robot stood still meanwhile (the `positions` channels did
-    not jump) that was a rest of a quantised log, not a gap.
+    Rows may also be missing because they were stale. If the `positions` channels did not jump meanwhile, the robot
+    stood still and a quantised log repeated its values: that is a rest, not a gap.
     """
     span, last, last_x = 0, None, np.empty((len(positions), 1))
     for part in rows:
@@ -234,7 +235,7 @@ def split_at_gaps(rows: Iterable[Rows], gap: float, positions: Sequence[int]) ->
             long = long[moved | (part.hole[long] > gap)]
         cuts = long
         last, last_x = part.t[-1], part.x[positions, -1:]
-        # unique: a jump at the part's first row is one cut, not an empty span and another
+        # unique: a jump at the part's first row must give one cut, not an empty span and a second cut
         for first, stop in pairwise(sorted({0, *cuts.tolist(), len(part.t)})):
             span += int(first in cuts)
             yield span, Rows(part.number[first:stop], part.t[first:stop], part.x[:, first:stop], part.hole[first:stop])
@@ -251,7 +252,7 @@ def survey(
     drop_missing: bool,
     progress: Progress | None = None,
 ) -> Survey:
-    """One look at the log: spans, clock, top speed (over `lag_seconds`, so that noise does not set it) and travel.
+    """One pass over the log: spans, clock, top speed (over `lag_seconds`, so that noise does not set it) and travel.
 
     `rows_wanted` are 1-based row numbers of the log; their times bound the window.
     """
@@ -307,7 +308,8 @@ def survey(
                 window = (start, rows.t[inside][-1])
     if rows_wanted is not None and (rows_wanted[1] > tally.rows or np.isinf(window[0])):
         raise DataError(
-            f"Log '{recording.name}': rows {rows_wanted[0]} to {rows_wanted[1]} were asked for, it has {tally.rows}."
+            f"Log '{recording.name}': rows {rows_wanted[0]} to {rows_wanted[1]} were requested, and it has "
+            f"{tally.rows} rows."
         )
     kept = sum(span.rows for span in spans)
     clipped = [np.where(extreme.clipped, extreme.counts[0] / kept, 0.0) for extreme in extremes]
@@ -334,8 +336,8 @@ def survey(
 def on_grid(rows: Iterable[Rows], start: float, rate: float, count: int) -> Iterator[Array]:
     """Values (channels, B) at start + k/rate, k < count, by local cubic Hermite interpolation.
 
-    Slopes are those of the parabola through a row and its neighbours, m = (h₋δ₊ + h₊δ₋)/(h₋ + h₊), so every value
-    depends on four rows only and not on the chunks they came in.
+    Slopes are those of the parabola through a row and its neighbours, m = (h₋δ₊ + h₊δ₋)/(h₋ + h₊). Every value
+    therefore depends on four rows only, and not on the chunks in which they were read.
     """
     t, x = np.empty(0), np.empty((0, 0))
     done = 0
@@ -351,21 +353,21 @@ def on_grid(rows: Iterable[Rows], start: float, rate: float, count: int) -> Iter
         if stop > done:
             yield interpolated(t, x, start + np.arange(done, stop) / rate)
             done = stop
-        # the next value lies beyond t[-2]: keep the interval it is in and one row more on its left
+        # the next value lies beyond t[-2]: keep the interval that holds it and one more row on its left
         if len(t) > 4:
             t, x = t[-4:], x[:, -4:]
 
 
 def interpolated(t: Array, x: Array, grid: Array) -> Array:
-    """Channels x (channels, m) at times t (m,), at the times of a grid that lies within them; see `on_grid`."""
-    if len(t) == 1:  # a row alone between two gaps
+    """Channels x (channels, m), given at times t (m,), interpolated at the times of a grid within t; see `on_grid`."""
+    if len(t) == 1:  # a single row between two gaps
         return np.repeat(x, len(grid), axis=1)
     h = np.diff(t)
     delta = np.diff(x, axis=1) / h
     slope = np.empty_like(x)
     before, after = delta[:, :-1], delta[:, 1:]
     slope[:, 1:-1] = (h[:-1] * after + h[1:] * before) / (h[:-1] + h[1:])
-    # beside a long interval (a rest whose rows were stale) that slope would overshoot: take the flatter side, or none
+    # next to a long interval (a rest whose rows were stale) that slope would overshoot: take the flatter side, or zero
     uneven = np.maximum(h[:-1], h[1:]) > _UNEVEN * np.minimum(h[:-1], h[1:])
     flatter = np.where(before * after > 0.0, np.sign(before) * np.minimum(np.abs(before), np.abs(after)), 0.0)
     slope[:, 1:-1] = np.where(uneven, flatter, slope[:, 1:-1])

@@ -22,24 +22,25 @@ BUTTERWORTH_ORDER = 4
 # Memory of the zero-phase filter, in periods of its cut-off. The slowest pole decays as exp(−2.4 fc t): after fifteen
 # periods nothing is left in double precision, so a block filtered with that halo equals the whole run filtered at once.
 HALO_PERIODS = 15.0
-# Dropped at both ends of a stretch: after four periods less than 1e-4 of the edge is left.
+# Periods dropped at both ends of a stretch: after four periods less than 1e-4 of the edge effect is left.
 EDGE_PERIODS = 4.0
-# Five-point central differences reach two samples; velocity and acceleration take two of them.
+# Samples on either side that the derivatives need: a five-point central difference reaches two samples, and velocity
+# and acceleration take two differences.
 DIFFERENCE_REACH = 2
-# The smoother knows that its rows end there: it needs half of that.
+# The smoother models the end of the data, so it needs only half as many periods.
 SMOOTHER_EDGE_PERIODS = 2.0
-# After so many e-foldings of its slowest mode nothing of a row is left in double precision.
+# After this many e-foldings of the slowest mode, the influence of a row is below double precision.
 _FOLDINGS = 36.0
-# The least noise of a velocity beside that of a position, at the cut-off: below a tenth of the cut-off the position
-# always leads, so that the smoother's memory stays bounded.
+# Lower bound on a velocity's noise relative to a position's, at the cut-off. With it the position dominates below a
+# tenth of the cut-off, so that the memory of the smoother stays bounded.
 _LEAST_RATIO = 1e-2
 
 
 @final
 @dataclass(frozen=True)
 class Differences:
-    """Positions, and velocities where they were measured, through a Butterworth filter run both ways; what was not
-    measured is the five-point central difference of what was. `cutoff_hz` None filters nothing; `rate` in Hz."""
+    """Zero-phase Butterworth filter of positions, and of velocities where they were measured, with five-point central
+    differences for the derivatives that were not measured. `cutoff_hz` = None filters nothing; `rate` in Hz."""
 
     cutoff_hz: float | None
     rate: float
@@ -72,12 +73,12 @@ class Differences:
         return np.asarray(sosfiltfilt(sections, x, axis=1, padlen=padding))
 
     def history(self, measured: bool) -> list[str]:
-        """In words; `measured`: velocities were logged."""
+        """Description of the processing, as text; `measured` says whether velocities were logged."""
         lines = []
         if self.cutoff_hz is not None:
             lines.append(
                 f"{_what(measured)}: zero-phase Butterworth, order {BUTTERWORTH_ORDER}, {self.cutoff_hz:g} Hz; "
-                f"{self.edge} samples dropped at both ends of a stretch"
+                f"{self.edge} samples dropped at both ends of each stretch"
             )
         differentiated = "acceleration" if measured else "velocity and acceleration"
         return [*lines, f"{differentiated}: five-point central differences"]
@@ -106,10 +107,10 @@ class Smoother:
 
         q̂(ω) = (q/R + ω² (v/iω)/R_v) / (1/R + ω²/R_v + ω⁸/κ).
 
-    The snap's density κ is set so that half the amplitude is left at `cutoff_hz` [Hz]; without velocities that is the
-    response 1/(1 + (f/fc)⁸) of a fourth-order Butterworth run both ways. `rate` [Hz] is that of the samples, `step` [s]
-    the usual time between rows, `noise_ratio` [1/s²] the variance of a velocity's noise over that of a position's, None
-    without velocities.
+    The snap's density κ is set so that half the amplitude remains at `cutoff_hz` [Hz]; without velocities this is the
+    response 1/(1 + (f/fc)⁸) of a fourth-order Butterworth run forwards and backwards. `rate` [Hz] is the sample rate,
+    `step` [s] the usual time between rows, `noise_ratio` [1/s²] the ratio of the velocity noise variance to the
+    position noise variance, None without velocities.
     """
 
     cutoff_hz: float
@@ -149,7 +150,7 @@ class Smoother:
         sample[np.searchsorted(times, grid)] = np.arange(len(grid))
         step = unit * np.diff(times, prepend=times[0])
         usual = np.median(step)
-        # a uniform clock in exactly equal steps: the kernel then works out one transition for all
+        # on a uniform clock all steps are made exactly equal, so that the kernel computes one transition for all
         step[np.abs(step - usual) <= 1e-6 * usual] = usual
         measured = q[None] if v is None else np.stack([q, v / unit])
         density = unit * self.step / (1.0 + 1.0 / self._ratio)
@@ -158,13 +159,13 @@ class Smoother:
         return out[0], unit * out[1], unit**2 * out[2]
 
     def history(self, measured: bool) -> list[str]:
-        """In words; `measured`: velocities were logged."""
+        """Description of the processing, as text; `measured` says whether velocities were logged."""
         weighed = ""
         if self.noise_ratio is not None:
             weighed = f", velocities {np.sqrt(self.noise_ratio):.3g} times as noisy as positions (per second)"
         return [
-            f"{_what(measured)}: Kalman smoother driven by white snap at the log's own times, half the amplitude left "
-            f"at {self.cutoff_hz:g} Hz{weighed}; {self.edge} samples dropped at both ends of a stretch"
+            f"{_what(measured)}: Kalman smoother driven by white snap at the times of the log, half amplitude at "
+            f"{self.cutoff_hz:g} Hz{weighed}; {self.edge} samples dropped at both ends of each stretch"
         ]
 
 
@@ -178,8 +179,8 @@ class Grid(NamedTuple):
 
 
 class RowBlock(NamedTuple):
-    """A block of a grid from its time number `first`, and the rows t (m,), x (channels, m) around it; times are counted
-    from the block's first."""
+    """A block of a grid that starts at grid index `first`, and the rows t (m,), x (channels, m) around it. Times are
+    relative to the block's first."""
 
     first: int
     grid: Array
@@ -188,9 +189,10 @@ class RowBlock(NamedTuple):
 
 
 def row_blocks(parts: Iterable[Rows], grid: Grid, reach: float, longest: float) -> Iterator[RowBlock]:
-    """Blocks of a grid with their rows and those up to `reach` [s] on either side, however the rows were cut in parts.
+    """Blocks of a grid with their rows and those up to `reach` [s] on either side, independent of the reader's chunks.
 
-    Rows further apart than `longest` [s] are a rest whose rows were stale: the values held there are put back.
+    Where rows are further apart than `longest` [s], stale rows of a rest were removed: the constant values are
+    restored.
     """
     held_t: list[Array] = []
     held_x: list[Array] = []
@@ -207,7 +209,7 @@ def row_blocks(parts: Iterable[Rows], grid: Grid, reach: float, longest: float) 
                 break
             t, x = np.concatenate(held_t), np.concatenate(held_x, axis=1)
             held_t, held_x = [t], [x]
-            # two rows more, for the interpolation of efforts and across a rest
+            # two more rows, for the interpolation of efforts and across a rest
             low, high = max(0, np.searchsorted(t, times[0] - reach) - 2), np.searchsorted(t, times[-1] + reach) + 2
             if part is not None and high > len(t):
                 break
@@ -220,7 +222,8 @@ def row_blocks(parts: Iterable[Rows], grid: Grid, reach: float, longest: float) 
 
 
 def _refilled(t: Array, x: Array, longest: float, step: float, bounds: tuple[float, float]) -> tuple[Array, Array]:
-    """Rows with steps longer than `longest` filled within the bounds, every `step` from the row before."""
+    """Rows with steps longer than `longest` filled by interpolation within the bounds, every `step` after the row
+    before."""
     rests = [k for k in np.flatnonzero(np.diff(t) > longest) if t[k + 1] > bounds[0] and t[k] < bounds[1]]
     if not rests:
         return t, x
@@ -233,8 +236,8 @@ def _refilled(t: Array, x: Array, longest: float, step: float, bounds: tuple[flo
 
 
 def noise(t: Array, x: Array) -> Array:
-    """Standard deviation of the white noise of channels x (n, N) at times t (N,): what a row differs by from the cubic
-    through two rows on either side, over what unit noise would."""
+    """Standard deviation of the white noise of channels x (n, N) at times t (N,): RMS difference between a row and the
+    cubic through two rows on either side, relative to that of unit noise."""
     places = [t[k : len(t) - 4 + k] for k in range(5)]
     weights = [-np.ones_like(places[2])]
     around = (0, 1, 3, 4)
@@ -247,15 +250,15 @@ def noise(t: Array, x: Array) -> Array:
 
 
 def noise_ratio(t: Array, q: Array, v: Array, cutoff_hz: float) -> float:
-    """Variance of a velocity's noise over that of a position's [1/s²], one number for all joints (geometric mean).
+    """Ratio of the velocity noise variance to the position noise variance [1/s²], one for all joints (geometric mean).
 
-    Where neither carries noise both count the same at the cut-off.
+    Without noise in either, both get the same weight at the cut-off.
     """
     of_q, of_v = noise(t, q), noise(t, v)
-    telling = (of_q > 0.0) & (of_v > 0.0)
-    if not telling.any():
+    noisy = (of_q > 0.0) & (of_v > 0.0)
+    if not noisy.any():
         return float((2.0 * np.pi * cutoff_hz) ** 2)
-    return float(np.exp(2.0 * np.mean(np.log(of_v[telling] / of_q[telling]))))
+    return float(np.exp(2.0 * np.mean(np.log(of_v[noisy] / of_q[noisy]))))
 
 
 class FoldScore(Protocol):
@@ -275,20 +278,20 @@ class ScoredFold(Protocol):
 
 
 class CrossValidated(Protocol):
-    """What a `CrossValidation` shows of itself here."""
+    """The attributes of a `CrossValidation` that are used here."""
 
     @property
     def folds(self) -> Sequence[ScoredFold]: ...
 
 
-# The smoother must lower the error by this fraction of it: less is not worth another way.
+# Fraction by which the smoother must lower the error to be chosen over the default.
 LEAST_GAIN = 0.002
 
 
 @dataclass(frozen=True)
 class DerivativeChoice:
-    """Which derivatives explain unseen rows better: ‖error‖/‖effort‖ of both, how much lower the smoother's is, and the
-    standard error of that over the folds (infinite where the folds cannot be paired)."""
+    """Which derivatives predict held-out rows better: ‖error‖/‖effort‖ of both, the improvement by the smoother, and
+    the standard error of the improvement over the folds (infinite where the folds cannot be paired)."""
 
     derivatives: Derivatives
     differences_error: float
@@ -299,24 +302,28 @@ class DerivativeChoice:
     @property
     def verdict(self) -> str:
         compared = (
-            f"relative error on rows left out {self.smoother_error:.2%} with the smoother, "
+            f"relative error on held-out rows {self.smoother_error:.2%} with the smoother, "
             f"{self.differences_error:.2%} with differences"
         )
         if not np.isfinite(self.standard_error):
-            return f"Derivatives by differences: {compared}, but their folds hold different rows."
-        gain = f"a gain of {100 * self.gain:.3f} ± {100 * self.standard_error:.3f} points"
-        chosen, than = ("the smoother", "more") if self.derivatives == "smoother" else ("differences", "not more")
-        return f"Derivatives by {chosen}: {compared}, {gain}, {than} than one standard error and {LEAST_GAIN:.1%}."
+            return f"Derivatives by differences: {compared}; not compared, because their folds hold different rows."
+        by = f"{100 * self.gain:.2f} ± {100 * self.standard_error:.2f} percentage points"
+        if self.derivatives == "smoother":
+            return f"Derivatives by the smoother: {compared}, an improvement of {by}."
+        errors = f"{self.smoother_error:.2%} and {self.differences_error:.2%}"
+        lower = round(self.smoother_error, 4) < round(self.differences_error, 4)
+        better = "significantly better" if lower else "better"
+        return f"Derivatives by differences: the smoother is not {better} on held-out rows ({errors})."
 
 
 def choose_derivatives(
     samples_of: Callable[[Derivatives], Sequence[Samples]],
     cross_validated: Callable[[Sequence[Samples]], CrossValidated],
 ) -> DerivativeChoice:
-    """The smoother where its cross-validated error is lower by more than one standard error of the folds' differences.
+    """The smoother if its cross-validated error is lower by more than one standard error of the folds' differences.
 
-    `samples_of` prepares the runs with the derivatives it is given; `cross_validated` observes and scores runs. Each is
-    called twice. Both ways are scored on the same rows, those that differences leave.
+    `samples_of` prepares the runs with the given derivatives; `cross_validated` observes and scores runs. Each is
+    called twice. Both methods are scored on the same rows, those that remain with differences.
     """
     differences = samples_of("differences")
     smoothed = [run.cut_to(other) for run, other in zip(samples_of("smoother"), differences, strict=True)]
@@ -335,7 +342,7 @@ def choose_derivatives(
 
 
 def _squares(scored: CrossValidated) -> tuple[Array, Array]:
-    """Sums of squared errors and of squared efforts, one of each a fold."""
+    """Sums of squared errors and of squared efforts, one of each per fold."""
     scores = [fold.score for fold in scored.folds]
     error = np.array([sum(np.nan_to_num(s.rmse[j]) ** 2 * rows for j, rows in s.rows.items()) for s in scores])
     total = np.array([s.total for s in scores])

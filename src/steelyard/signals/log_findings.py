@@ -1,4 +1,4 @@
-"""What the survey of a log gives away: jumps, repeated and stale rows, clipped efforts, gaps."""
+"""Findings from the survey of a log: jumps, repeated and stale rows, clipped efforts, gaps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from steelyard.findings import Finding
 from steelyard.signals.clock import Survey
 from steelyard.signals.recording import Recording
 
-# No joint moves this far [rad | m] from one row of a log to the next, where rows are less than `_CLOSE` [s] apart.
+# Largest plausible step of a joint [rad | m] between two rows of a log less than `_CLOSE` [s] apart.
 _LEAP, _CLOSE = 1.0, 0.05
-# Repeated rows are reported above this part of all.
+# Repeated rows are reported above this fraction of all rows.
 _REPEATED = 0.01
 
 
@@ -22,8 +22,8 @@ def log_findings(
     unfiltered: bool,
     rounding: Sequence[Finding],
 ) -> tuple[Finding, ...]:
-    """Findings on a log split at steps longer than `gap` [s]; `unfiltered` positions are differentiated twice as they
-    are; `rounding` are the findings on its digits."""
+    """Findings on a log split at steps longer than `gap` [s]. `unfiltered` means that positions are differentiated
+    twice without a filter; `rounding` are the findings on the log's resolution."""
     return (
         *(Finding("log-note", "warning", note, recording.name) for note in recording.notes),
         *(_unfiltered(recording.name) if unfiltered else ()),
@@ -39,14 +39,14 @@ def _unfiltered(log: str) -> Iterator[Finding]:
     yield Finding(
         "unfiltered-derivatives",
         "warning",
-        "positions were differentiated twice without a low-pass: noise and rounding bias the inertias",
+        "positions were differentiated twice without a low-pass filter: noise and rounding bias the inertias",
         log,
-        "set cutoff_hz under [prepare], about five times the highest frequency of the motion",
+        "set cutoff_hz in [prepare] to about five times the highest frequency of the motion",
     )
 
 
 def _jumps(joints: Sequence[str], survey: Survey) -> Iterator[Finding]:
-    """Steps that no motor makes in one sample: an angle that wraps, a sample that was lost, a frozen logger."""
+    """Steps that no motor can make in one sample: a wrapped angle, a lost sample, a logger that froze."""
     for name, leap in zip(joints, survey.largest_step, strict=True):
         if leap > _LEAP and survey.step < _CLOSE:
             yield Finding(
@@ -54,7 +54,7 @@ def _jumps(joints: Sequence[str], survey: Survey) -> Iterator[Finding]:
                 "error",
                 f"the position of {name} jumps by {leap:.4g} from one row to the next",
                 name,
-                "unwrap angles that turn over at a full turn, and cut the log at lost samples",
+                "unwrap angles that wrap at a full turn, and split the log at lost samples",
             )
 
 
@@ -63,17 +63,18 @@ def _repeats(log: str, survey: Survey) -> Iterator[Finding]:
         yield Finding(
             "repeated-times",
             "warning",
-            f"{survey.repeated_times} of {survey.rows} rows repeat the time of the row before and were dropped",
+            f"{survey.repeated_times} of {survey.rows} rows have the time of the previous row and were dropped",
             log,
             "log the clock with more digits",
         )
     if survey.stale > _REPEATED * survey.rows:
         yield Finding(
-            "stale-rows",
+            "repeated-rows",
             "info",
-            f"{survey.stale} of {survey.rows} rows repeat the row before and were dropped: the log outruns the robot",
+            f"{survey.stale} of {survey.rows} rows are equal to the previous row and were dropped: the logger is "
+            "faster than the robot",
             log,
-            f"the real rate is about {1 / survey.step:.4g} Hz",
+            f"the actual rate is about {1 / survey.step:.4g} Hz",
         )
 
 
@@ -83,9 +84,9 @@ def _clipped(joints: Sequence[str], survey: Survey) -> Iterator[Finding]:
             yield Finding(
                 "saturated-effort",
                 "warning",
-                f"the effort of {name} is clipped: in {fraction:.2%} of the rows it sits at {limit:.6g}, as logged",
+                f"the effort of {name} is clipped at {limit:.6g} (as logged) in {fraction:.2%} of the rows",
                 name,
-                "record a slower motion, or keep the clipped time out with 'seconds' or 'rows'",
+                "record a slower motion, or exclude the clipped time with 'seconds' or 'rows'",
             )
 
 

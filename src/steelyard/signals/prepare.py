@@ -1,4 +1,4 @@
-"""Recording → Samples: map, clean, lay on a uniform clock, filter without phase, differentiate, split at gaps."""
+"""Recording → Samples: map, clean, resample uniformly, filter with zero phase, differentiate, split at gaps."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ BLOCK = 32768
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to a log.
+    """Settings for the processing of a log.
 
-    cutoff_hz     zero-phase Butterworth low-pass of positions and measured velocities; None leaves them as they are
+    cutoff_hz     zero-phase Butterworth low-pass of positions and measured velocities; None filters nothing
     rate_hz       uniform rate for jittered clocks; None keeps the log's usual rate
     gap_s         a longer step splits the run; None means five steps or half a period of the cut-off
     missing       "error" or "drop" for rows with NaN or empty cells
@@ -63,7 +63,7 @@ class Preparation:
         if self.derivatives not in DERIVATIVES:
             raise DataError(choices("prepare.derivatives", self.derivatives, DERIVATIVES))
         if self.derivatives == "smoother" and self.cutoff_hz is None:
-            raise DataError('prepare.derivatives = "smoother" needs cutoff_hz, the frequency it smooths above.')
+            raise DataError('prepare.derivatives = "smoother" needs cutoff_hz [Hz], its half-amplitude frequency.')
 
 
 def prepare(
@@ -79,9 +79,10 @@ def prepare(
     chunk_rows: int = CHUNK_ROWS,
     progress: Progress | None = None,
 ) -> Samples:
-    """Samples of a robot from a log: one look at the clock now, the data itself when the samples are opened.
+    """Samples of a robot from a log. The clock is surveyed now; the data are read when the samples are opened.
 
-    `rows` (1-based, both included) or `seconds` of the log's clock bound what is used; filters still see the rest.
+    `rows` (1-based, both included) or `seconds` of the log's clock bound the rows that are used; filters still see the
+    rest.
     """
     settings = preparation or Preparation()
     resolved = resolve(channels, robot)
@@ -92,8 +93,8 @@ def prepare(
     gap = settings.gap_s or max(5.0 * step, 0.5 * period)
     if gap < step:
         raise DataError(
-            f"prepare.gap_s = {gap:g} is shorter than the step of log '{recording.name}' ({step:.4g} s): every row "
-            "would stand alone. Raise it, or leave it out."
+            f"prepare.gap_s = {gap:g} is shorter than the time step of log '{recording.name}' ({step:.4g} s): every "
+            "row would be its own stretch. Raise it, or remove it."
         )
     lag = 0.5 * period if period else 5.0 * step
     found = survey(recording, resolved, gap, lag, step, _checked_rows(rows), chunk_rows, drop, progress)
@@ -105,7 +106,7 @@ def prepare(
     ):
         if np.isfinite(window).any() and any(s.clean[1] > s.clean[0] for s in stretches):
             raise DataError(
-                f"Log '{recording.name}': nothing is left between {window[0]:.6g} s and {window[1]:.6g} s of its clock "
+                f"Log '{recording.name}' has no rows between {window[0]:.6g} s and {window[1]:.6g} s of its clock "
                 f"({found.spans[0].start:.6g} s to {found.spans[-1].end:.6g} s). Widen 'seconds' or 'rows'."
             )
         longest = max(span.end - span.start for span in found.spans)
@@ -122,7 +123,7 @@ def prepare(
         top_speed=found.top_speed,
         lowest=found.lowest,
         highest=found.highest,
-        dead=found.dead,
+        constant_effort=found.constant_effort,
         open=plan.pieces,
         load=load,
         role=role,
@@ -143,7 +144,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything decided by the survey; `pieces` then streams the log through it, the same way each time."""
+    """All decisions made from the survey. `pieces` streams the log through them and gives the same result each time."""
 
     recording: Recording
     joints: tuple[str, ...]
@@ -157,19 +158,19 @@ class _Plan:
     def __post_init__(self) -> None:
         if self.settings.rate_hz is not None and self.settings.rate_hz < 0.5 / self.survey.step:
             raise DataError(
-                f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows a second; resampling it at "
-                f"{self.settings.rate_hz:g} Hz would fold fast content onto slow. Use rate_hz near the log's rate and "
-                "thin out later with 'decimate'."
+                f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows per second; resampling it at "
+                f"{self.settings.rate_hz:g} Hz would cause aliasing. Use a rate_hz near the rate of the log and reduce "
+                "the rows later with 'decimate'."
             )
         if self.settings.rate_hz is not None and self.settings.rate_hz > 20.0 / self.survey.step:
             raise DataError(
-                f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows a second; rate_hz = "
-                f"{self.settings.rate_hz:g} would only invent samples. Use a rate near the log's own."
+                f"Log '{self.recording.name}' has {1 / self.survey.step:.6g} rows per second; rate_hz = "
+                f"{self.settings.rate_hz:g} would only add interpolated samples. Use a rate near that of the log."
             )
         if self.settings.cutoff_hz is not None and self.settings.cutoff_hz >= 0.5 * self.rate:
             raise DataError(
                 f"prepare.cutoff_hz = {self.settings.cutoff_hz:g} is not below half the rate of log "
-                f"'{self.recording.name}' ({self.rate:.6g} Hz). Lower it, or set it to \"none\" to filter nothing."
+                f"'{self.recording.name}' ({self.rate:.6g} Hz). Lower it, or set it to \"none\" to disable the filter."
             )
 
     @property
@@ -185,7 +186,7 @@ class _Plan:
 
     @cached_property
     def method(self) -> Differences | Smoother:
-        """What makes velocities and accelerations."""
+        """The method that computes velocities and accelerations."""
         cutoff = self.settings.cutoff_hz
         if self.settings.derivatives == "differences" or cutoff is None:
             return Differences(cutoff, self.rate)
@@ -203,7 +204,7 @@ class _Plan:
 
     @cached_property
     def noise(self) -> tuple[Array, Array]:
-        """White noise of positions and of logged velocities, (n,) each, empty for what was not logged."""
+        """White noise of positions and of logged velocities, (n,) each; empty where not logged."""
         q, v, _ = self._picked(self.head.x)
         return noise(self.head.t, q), np.empty(0) if v is None else noise(self.head.t, v)
 
@@ -214,7 +215,7 @@ class _Plan:
         return commanded(self.recording, self.channels, self.gap, drop, self.survey, counts, rate, cutoff)
 
     def count(self, number: int) -> int:
-        """Samples of a stretch."""
+        """Number of samples of a stretch."""
         span = self.survey.spans[number]
         return int(np.floor((span.end - span.start) * self.rate + 1e-6)) + 1 if self.resamples else span.rows
 
@@ -230,7 +231,7 @@ class _Plan:
         return tuple(out)
 
     def pieces(self) -> Iterator[Piece]:
-        """The samples, in fixed blocks counted from each stretch's start: the reader's chunks leave no trace."""
+        """The samples in fixed blocks counted from each stretch's start, independent of the reader's chunks."""
         rows = clean(self.recording, self.channels, self.chunk_rows, self.settings.missing == "drop", Tally())
         spans = groupby(split_at_gaps(rows, self.gap, self.channels.places(self.channels.q)), key=itemgetter(0))
         method = self.method
@@ -273,7 +274,7 @@ class _Plan:
         if s.missing:
             lines.append(f"dropped {s.missing} rows with missing values")
         if s.stale:
-            lines.append(f"dropped {s.stale} stale rows (equal to the row before in every channel)")
+            lines.append(f"dropped {s.stale} repeated rows (equal to the previous row in every channel)")
         if s.repeated_times:
             lines.append(f"dropped {s.repeated_times} rows with a repeated time")
         if len(s.spans) > 1:
@@ -301,7 +302,7 @@ class _Plan:
         return log_findings(self.recording, self.joints, self.survey, self.gap, unfiltered, tuple(self._rounding()))
 
     def _rounding(self) -> Iterator[Finding]:
-        """Rounding that is a noticeable part of a signal."""
+        """Findings on rounding that is a noticeable fraction of a signal."""
         if self.position_step.any() or self.effort_step.any():
             q, _, effort = self._picked(self.head.x)
             cutoff = self.settings.cutoff_hz

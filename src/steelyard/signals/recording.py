@@ -1,4 +1,4 @@
-"""Recording: raw named channels as they were logged, read in chunks and re-openable as often as needed."""
+"""Recording: raw named channels as they were logged, read in chunks; can be opened any number of times."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError, choices
 
 Chunk = dict[str, Array]
-# What is being done, how much of it is done, and how much there is: for a progress bar.
+# For a progress bar: the name of the step, the amount done, and the total amount.
 Progress = Callable[[str, int, int], None]
 CHUNK_ROWS = 65536
-# Logs up to 8 MB of numbers are read once, unless another share of memory is given to them.
+# Logs up to 8 MB of numbers are kept in memory after the first pass, unless another limit is given.
 SMALL_CELLS = 1_000_000
 
 
 class Opener(Protocol):
-    """What a log format gives a `Recording`: the rows from the start, in blocks of any size, and a hash."""
+    """Interface of a log format: the rows from the start, in blocks of any size, and a hash."""
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """Consecutive blocks of the asked columns, each a 1-D float64 array; missing cells are NaN."""
+        """Consecutive blocks of the requested columns, each a 1-D float64 array; missing cells are NaN."""
         ...
 
     def digest(self) -> str:
@@ -39,11 +39,12 @@ class Opener(Protocol):
 class Recording:
     """A source of chunks of named raw channels, in memory or not.
 
-    `name` stands in messages, `source` is a path or "memory", `rows` is None where counting them would cost a pass;
-    `rows_estimate` then says about how many there are. `notes` are sentences about what the reader found or left out
-    (a log that was cut off), `others` names what the source holds besides channels. A pass over no more than
+    `name` is used in messages, `source` is a path or "memory". `rows` is None where counting would take a pass over the
+    file; `rows_estimate` is then an approximate number. `notes` are sentences about what the reader found or left out
+    (e.g. a truncated log), `others` names the contents of the source other than channels. A pass over at most
     `kept_cells` numbers is kept in memory for the next one.
-    Units, clock, NaN policy and joint order are not known here: `prepare` gives the channels a meaning.
+
+    Units, clock, NaN policy and joint order are not known here: `prepare` assigns them.
     """
 
     name: str
@@ -59,32 +60,34 @@ class Recording:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the file's bytes, or of the arrays; computed when first asked for, since it reads everything."""
+        """Hash of the file's bytes, or of the arrays; computed on first use, since it reads everything."""
         return self.opener.digest()
 
     def fraction(self, rows: int) -> float | None:
-        """Share of the recording that its first `rows` rows are, for a progress bar; None where nobody knows."""
+        """Fraction of the recording covered by its first `rows` rows, for a progress bar; None if unknown."""
         total = self.rows if self.rows is not None else self.rows_estimate
         return None if not total else min(1.0, rows / total)
 
     def chunks(self, columns: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
         """Consecutive row ranges in order: {column: (chunk_rows,) read-only float64}; only the last one is shorter.
 
-        Only the asked columns are read. Joined together, the chunks do not depend on `chunk_rows`.
+        Only the requested columns are read. The concatenated chunks do not depend on `chunk_rows`.
         """
         if not columns:
-            raise DataError(f"No column was asked of '{self.name}'. It has: {', '.join(self.columns[:40])}.")
+            raise DataError(f"No column of '{self.name}' was requested. It has: {', '.join(self.columns[:40])}.")
         for column in columns:
             if column not in self.columns:
-                besides = f" It also holds, but not as channels: {', '.join(self.others[:40])}." if self.others else ""
+                besides = (
+                    f" It also contains, but not as channels: {', '.join(self.others[:40])}." if self.others else ""
+                )
                 raise DataError(choices(f"column of '{self.name}'", column, self.columns) + besides)
         if chunk_rows < 1:
-            raise DataError(f"A chunk of {chunk_rows} rows cannot be read from '{self.name}'; ask for one row or more.")
+            raise DataError(f"chunk_rows of '{self.name}' must be at least 1, not {chunk_rows}.")
         asked = tuple(dict.fromkeys(columns))
         return _recut(self._blocks(asked), asked, chunk_rows)
 
     def _blocks(self, columns: tuple[str, ...]) -> Iterator[Chunk]:
-        """Blocks from the source; a small log is remembered, since the clock and the data each want a pass."""
+        """Blocks from the source. A small log is kept in memory, since the clock and the data each need a pass."""
         if columns in self._small:
             yield from self._small[columns]
             return
@@ -100,14 +103,14 @@ class Recording:
 
     @staticmethod
     def from_arrays(name: str, arrays: Mapping[str, ArrayLike]) -> Recording:
-        """A recording of 1-D arrays of equal length held in memory (copied, so that it stays as it is)."""
+        """A recording of 1-D arrays of equal length held in memory (copied, so that later changes have no effect)."""
         if not arrays:
             raise DataError(f"Recording '{name}' has no channels. Give at least one named array.")
         held = {column: _channel(name, column, values) for column, values in arrays.items()}
         lengths = {column: array.size for column, array in held.items()}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{column}: {size}" for column, size in lengths.items())
-            raise DataError(f"The channels of '{name}' differ in length ({listed}). Give arrays of one length.")
+            raise DataError(f"The channels of '{name}' differ in length ({listed}). Give arrays of equal length.")
         rows = next(iter(lengths.values()))
         if rows == 0:
             raise DataError(f"The channels of '{name}' are empty. Give at least one sample.")
@@ -116,7 +119,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class _Memory:
-    """Arrays behind the same door as a file."""
+    """Arrays with the interface of a file."""
 
     arrays: Chunk
 
@@ -134,7 +137,7 @@ class _Memory:
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file as it stood when it was opened, so that a second pass notices a file changed in between."""
+    """The size and time of a file when it was opened, so that a second pass notices a change in between."""
 
     path: Path
     size: int
@@ -146,11 +149,12 @@ class LogFile:
         return LogFile(path, status.st_size, status.st_mtime_ns)
 
     def check_unchanged(self) -> None:
-        """A run is read more than once (a hash, a second pass): all passes must see the same bytes."""
+        """Raises an error if the file changed: a run is read more than once (hash, second pass), always from the same
+        bytes."""
         try:
             now = LogFile.at(self.path)
         except OSError as error:
-            raise DataError(f"'{self.path}' can no longer be read ({error.strerror}). Put it back and retry.") from None
+            raise DataError(f"'{self.path}' can no longer be read ({error.strerror}). Restore it and retry.") from None
         if now != self:
             raise DataError(f"'{self.path}' changed while it was in use. Read it again once it is fully written.")
 
@@ -166,7 +170,7 @@ def _channel(name: str, column: str, values: ArrayLike) -> Array:
     except (TypeError, ValueError):
         raise DataError(f"Channel '{column}' of '{name}' is not numeric. Give an array of real numbers.") from None
     if array.ndim != 1:
-        raise DataError(f"Channel '{column}' of '{name}' has shape {array.shape}. Give one 1-D array a channel.")
+        raise DataError(f"Channel '{column}' of '{name}' has shape {array.shape}. Give one 1-D array per channel.")
     array.flags.writeable = False
     return array
 

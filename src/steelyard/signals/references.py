@@ -1,4 +1,4 @@
-"""Commanded motion of a log, on the samples of the measured one."""
+"""Commanded motion of a log, on the samples of the measured motion."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def commanded(
     rate: float | None,
     cutoff_hz: float | None,
 ) -> tuple[Commanded, ...]:
-    """The reference of every stretch: on `counts` samples at `rate` [Hz], or on its rows where the rate is None.
+    """The reference of every stretch: on `counts` samples at `rate` [Hz], or on its rows if the rate is None.
 
-    A reference is exact: it is filtered (without phase, at `cutoff_hz`) only against rounding and interpolation. What
-    was not commanded is the five-point difference of what was; where velocities alone were, positions are their
-    integral from where the stretch starts.
+    A reference is exact: the zero-phase filter at `cutoff_hz` only removes rounding and interpolation errors.
+    Derivatives that were not commanded are five-point differences of those that were. If only velocities were
+    commanded, positions are their integral from the start of the stretch.
     """
     signals = [signal for signal in (channels.reference, channels.reference_v) if signal is not None]
     names = dict.fromkeys((*channels.columns, *(name for signal in signals for name in signal.columns)))
@@ -68,10 +68,13 @@ def commanded(
 
 
 def reference_history(channels: ResolvedChannels) -> list[str]:
-    """What was commanded, in words."""
+    """Description of the commanded signals, as text."""
     if not channels.has_reference:
         return []
-    said = {True: "commanded positions", False: "commanded velocities, integrated from each stretch's first position"}
+    said = {
+        True: "commanded positions",
+        False: "commanded velocities, integrated from the first position of each stretch",
+    }
     both = " and velocities" if channels.reference is not None and channels.reference_v is not None else ""
     return [f"reference: {said[channels.reference is not None]}{both}"]
 
@@ -81,5 +84,5 @@ def _check_finite(log: str, signal: Linear, raw: Array, at: NDArray[np.int64]) -
         column, row = np.argwhere(~np.isfinite(raw))[0]
         raise DataError(
             f"Log '{log}': the reference '{signal.columns[column]}' is NaN or empty in row {int(at[row]) + 1}. A robot "
-            'cannot be driven by it: mend the log, or set reference = "measured" under [experiment].'
+            'cannot be simulated with it: fix the log, or set reference = "measured" in [experiment].'
         )

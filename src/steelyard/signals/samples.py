@@ -1,4 +1,4 @@
-"""Samples: uniform t, q, v, a and effort in joint order, as a source of pieces, with the history of what was done."""
+"""Samples: uniform t, q, v, a and effort in joint order, as a source of pieces, with their processing history."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from steelyard.signals.channels import Drives
 class Stretch(NamedTuple):
     """A gap-free run of uniform samples.
 
-    `clean` = [first, stop) leaves out what the edges of the position filter touch; `window` = [first, stop) is the part
-    the user asked for. A row of the estimation has its filter's support inside `clean` and its centre inside `window`.
+    `clean` = [first, stop) excludes samples affected by the edges of the position filter; `window` = [first, stop) is
+    the part requested by the user. A row of the estimation has its filter's support inside `clean` and its centre
+    inside `window`.
     """
 
     start: float
@@ -40,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Commanded(NamedTuple):
-    """The motion a stretch was commanded, on its samples: q v a are (n, N)."""
+    """The commanded motion on the samples of a stretch: q v a are (n, N)."""
 
     q: Array
     v: Array
@@ -49,17 +50,17 @@ class Commanded(NamedTuple):
 
 @dataclass(frozen=True)
 class Samples:
-    """One run, ready for a regressor. Pieces come in order and are the same at every opening.
+    """One run, ready for a regressor. Pieces come in order and are the same each time they are read.
 
-    `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] say how far each joint moved; `effort` is a
-    torque [N·m] or a force [N] at the joint; `dead` (n,) marks joints whose effort never changes. `position_step` and
-    `effort_step` (n,) are the rounding of the log (zero where none is seen), `saturation` (n,) the part of the rows
-    with a clipped effort; all three are empty where no log was looked at. `part` names the episode or topic of a file.
-    `drives` says by which gains and ratios the effort was made from what was logged. `reference` reads the commanded
-    motion, one for every stretch; None where none was logged. `position_noise` and `velocity_noise` (n,) are the white
-    noise and rounding of the log [rad | m, /s], empty where no log was looked at or no velocity was logged. `derive`
-    makes q, v and a (n, N) of a whole stretch from positions, and velocities or None, as it was done here; None where
-    derivatives were given.
+    `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] describe the motion of each joint; `effort` is
+    a torque [N·m] or a force [N] at the joint; `constant_effort` (n,) marks joints whose effort never changes.
+    `position_step` and `effort_step` (n,) are the rounding of the log (zero where none is found), `saturation` (n,) the
+    fraction of the rows with a clipped effort; all three are empty if the samples do not come from a log. `part` names
+    the episode or topic of a file. `drives` holds the gains and ratios that convert the logged values to efforts.
+    `reference` reads the commanded motion, one per stretch; None where none was logged. `position_noise` and
+    `velocity_noise` (n,) are the white noise and rounding of the log [rad | m, /s], empty if the samples do not come
+    from a log or no velocity was logged. `derive` computes q, v and a (n, N) of a whole stretch from positions, and
+    velocities or None, as was done here; None where derivatives were given.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Samples:
     top_speed: Array
     lowest: Array
     highest: Array
-    dead: NDArray[np.bool_]
+    constant_effort: NDArray[np.bool_]
     open: Callable[[], Iterator[Piece]]
     load: str = "none"
     role: str = "identify"
@@ -89,13 +90,13 @@ class Samples:
 
     @property
     def used(self) -> tuple[float, float]:
-        """First and last time [s] of the log that may give rows."""
+        """First and last time [s] of the log that may contribute rows."""
         ends = [(s.start + s.window[0] / self.rate, s.start + s.window[1] / self.rate) for s in self.stretches]
         return min(a for a, _ in ends), max(b for _, b in ends)
 
     @property
     def travel(self) -> Array:
-        """How far each joint was moved, (n,) [rad | m]."""
+        """Travel of each joint, (n,) [rad | m]."""
         return np.maximum(self.highest - self.lowest, 0.0)
 
     @property
@@ -103,9 +104,9 @@ class Samples:
         return sum(stretch.length for stretch in self.stretches)
 
     def cut_to(self, other: Samples) -> Samples:
-        """These samples, clean only where `other`, the same log prepared otherwise, is clean too."""
+        """These samples, `clean` only where `other`, the same log with another preparation, is clean too."""
         if [(s.start, s.length) for s in self.stretches] != [(s.start, s.length) for s in other.stretches]:
-            raise DataError(f"Samples '{self.name}' and '{other.name}' are not the same stretches of one log.")
+            raise DataError(f"Samples '{self.name}' and '{other.name}' do not have the same stretches of one log.")
         pairs = zip(self.stretches, other.stretches, strict=True)
         both = [s._replace(clean=(max(s.clean[0], o.clean[0]), min(s.clean[1], o.clean[1]))) for s, o in pairs]
         return replace(self, stretches=tuple(both))
@@ -141,7 +142,7 @@ class Samples:
             top_speed=np.max(np.abs(arrays[1]), axis=1, initial=0.0),
             lowest=np.min(arrays[0], axis=1, initial=np.inf),
             highest=np.max(arrays[0], axis=1, initial=-np.inf),
-            dead=np.ptp(arrays[3], axis=1) == 0.0 if count else np.ones(len(joints), bool),
+            constant_effort=np.ptp(arrays[3], axis=1) == 0.0 if count else np.ones(len(joints), bool),
             open=lambda: iter([Piece(0, 0, *arrays)]),
             load=load,
             history=("given with exact derivatives",),

@@ -1,11 +1,11 @@
-"""What the signals of a log can tell: how fast the dynamics are that they show, hence the cut-offs (P4 §III.A), and how
-coarsely they are rounded."""
+"""The spectra of a log: up to which frequency its accelerations are those of the motion, which gives the cut-off
+frequencies, and how coarsely its signals are rounded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
@@ -20,49 +20,59 @@ from steelyard.signals.channels import Linear
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples
 
-# P4 §III.A: ω_fq ≥ 5 ω_dyn for the positions, ω_Fp ≥ 2 ω_dyn for the parallel filter.
-POSITION_FACTOR, PARALLEL_FACTOR = 5.0, 2.0
-# f_dyn is the frequency below which this part of the effort's power lies.
-POWER = 0.99
-# Of the joints of a run the upper quartile counts: of five or more, one that swings in its own resonance sets nothing.
-_QUARTILE = 0.75
-# The rule's factors are the least (P4: ≥): on a short log they are raised together until so many rows a joint are left,
-# at the usual 2.5 rows a period of the parallel filter.
-LEAST_ROWS, ROWS_A_PERIOD = 200, 2.5
-# A digital filter still has its shape at this part of the rate.
+# The constants of the rule were chosen on 100 simulated robots (evidence/generalise.py, seeds 20261118 and 7), where a
+# factor of three in RISE or of 1.2 in BELOW_RISE changes the median error by 3 %. No recording was used.
+# f_v of a joint: the frequency below which this fraction of its velocity power lies.
+VELOCITY_POWER = 0.95
+# The motion of a run ends at this multiple of the largest f_v; no f_v counts for more than this multiple of the median.
+MOTION_FACTOR, LARGEST_OVER_MEDIAN = 2.0, 2.0
+# Accelerations rise where the excess over this multiple of the lowest level so far reaches this fraction of the motion.
+RISE_LEVEL, RISE = 4.0, 0.01
+# Acceleration spectra are averaged over this fraction of the frequency to either side.
+SMOOTHING = 0.15
+# The parallel filter as a fraction of the frequency of that rise, and the filter of the positions as a multiple of it.
+BELOW_RISE, POSITION_FACTOR = 0.7, 2.5
+# Periods of the parallel filter that a log must hold at least (60 rows at the usual 2.5 rows per period).
+LEAST_PERIODS = 24.0
+# A digital filter keeps its shape up to this fraction of the rate.
 HIGHEST = 0.4
-# Length of a segment [s] where the log allows: an eighth of a hertz is told apart.
+# Length of a segment [s] if the log is long enough: the resolution is an eighth of a hertz.
 _SEGMENT_S = 8.0
 _LEAST_SAMPLES = 64
-# A band ends where the spectrum, averaged over so many bins, is no more than so many times its floor; a spectrum that
-# never rises above the second multiple shows noise alone.
+# The band of a position ends where its spectrum, averaged over this many bins, is less than this multiple of its floor;
+# a spectrum that never exceeds the second multiple contains only noise.
 _BINS, _ENDS, _SHOWS = 5, 4.0, 10.0
-# Differences below this part of a channel's largest value are what single precision leaves of zero.
+# Differences below this fraction of a channel's largest value are zero within single precision.
 _DUST = 2.0**-22
-# A step of rounding is seen when so many of the differences up to so many steps are whole multiples of it to a tenth.
+# A rounding step is accepted when this fraction of the differences up to this many steps are whole multiples of it,
+# within a tenth.
 _WHOLE, _SEEN_STEPS = 0.95, 1000.0
-# So many pairs of neighbours, spread over the rows, tell it.
+# Number of pairs of neighbours, spread over the rows, that are used.
 _PAIRS = 4096
-# Rounding is told of when it makes this part of the effort's, or of the acceleration's, root mean square; it is a
-# warning at the second part.
+# Rounding is reported when it makes this fraction of the RMS effort or acceleration, with a warning at the second
+# fraction.
 _COARSE_EFFORT, _COARSE_MOTION = (0.01, 0.1), (0.1, 0.5)
 
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """f_dyn [Hz] of one joint of one run: the frequency below which 99 % of its effort's power lies, in the band in
-    which effort and position stand above their noise; zero where they never do."""
+    """The motion and the disturbances of one joint in one run [Hz].
+
+    motion_hz    f_v: 95 % of the velocity power lies below, in the band in which the position exceeds its noise
+    rise_hz      where the accelerations rise again above the motion: encoder noise or a structural resonance
+    """
 
     run: str
     joint: str
-    f_dyn_hz: float
+    motion_hz: float
+    rise_hz: float
 
 
 @dataclass(frozen=True)
 class Cutoffs:
-    """Proposed filters: `cutoff_hz` of `Preparation`, `lowpass_hz` of `Problem` [Hz]; the rule in words; evidence."""
+    """Proposed filters: `cutoff_hz` of `Preparation`, `lowpass_hz` of `Problem` [Hz]; the rule as text; evidence."""
 
-    f_dyn_hz: float
+    motion_hz: float
     cutoff_hz: float
     lowpass_hz: float
     rule: str
@@ -70,102 +80,134 @@ class Cutoffs:
 
 
 def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -> Cutoffs:
-    """One f_dyn for all runs, the largest of their joints' upper quartiles, and the cut-offs that follow from it.
+    """The highest parallel filter that keeps accelerations free of noise and resonances, for all runs.
 
-    For every joint, with Welch spectra S of its effort and its position and their noise floors N (medians over
-    frequency):  f_dyn = min { f : ∫₀^f (S_τ − N_τ)₊ ≥ 0.99 ∫₀^B (S_τ − N_τ)₊ },  where the band B ends when S_τ or S_q
-    sinks into its floor. Give samples prepared without `cutoff_hz`: a filter would hide the position's noise.
+    With Welch spectra S of the positions, A(f) = (2πf)⁴ S(f) is that of the accelerations. Beyond the motion, f > f_m,
+    it falls until noise or a resonance makes it rise again. With its level Ā averaged over neighbouring frequencies,
+    the rise of a joint is the lowest f with
+
+        ∫_{f_m}^{f} (Ā(x) − 4 min_{y ≤ x} Ā(y))₊ dx  ≥  0.01 ∫_0^{f_m} A(x) dx
+
+    so that the accelerations below it are those of the motion to 1 % of their power. lowpass_hz is 0.7 of the lowest
+    rise of the joints, in the median of the runs. Efforts are not used: they contain a resonance like any other motion.
+    Give samples prepared without `cutoff_hz`: a filter would hide the noise of the positions.
     """
     by_run = [tuple(_bandwidths(run, progress)) for run in runs]
-    quartiles = [quartile for bandwidths in by_run if (quartile := _upper_quartile(bandwidths)) is not None]
-    shown = max(quartiles, key=attrgetter("f_dyn_hz"), default=None)
-    if shown is None:
+    moving = [shown for bandwidths in by_run if (shown := [b for b in bandwidths if b.motion_hz > 0.0])]
+    if not moving:
         names = ", ".join(f"'{run.name}'" for run in runs) or "(no runs)"
         raise DataError(
-            f"No joint of {names} moves and works above its noise, so no cut-off follows from the spectrum. Check the "
-            "channel map, record a livelier motion, or set cutoff_hz and lowpass_hz by hand."
+            f"No joint of {names} moves above the noise of its position, so the spectrum gives no cut-off frequency. "
+            "Check the channel map, record a faster motion, or set cutoff_hz and lowpass_hz in [prepare]."
         )
-    f_dyn = float(f"{shown.f_dyn_hz:.3g}")
+    lowest = sorted((min(shown, key=attrgetter("rise_hz")) for shown in moving), key=attrgetter("rise_hz"))
+    deciding = lowest[(len(lowest) - 1) // 2]
+    motion = max(b.motion_hz for shown in moving for b in shown)
     rate = float(min(run.rate for run in runs))
     seconds = sum((stretch.window[1] - stretch.window[0]) / run.rate for run in runs for stretch in run.stretches)
-    raised = float(f"{max(1.0, LEAST_ROWS / (ROWS_A_PERIOD * PARALLEL_FACTOR * f_dyn * seconds)):.3g}")
-    wanted = {"cutoff_hz": POSITION_FACTOR * raised, "lowpass_hz": PARALLEL_FACTOR * raised}
-    chosen = {name: min(factor * f_dyn, HIGHEST * rate) for name, factor in wanted.items()}
-    words = [
-        f"{name} = {factor:.3g} f_dyn = {factor * f_dyn:.4g}"
-        + (f", lowered to {chosen[name]:.4g} ({HIGHEST:g} of the rate)" if chosen[name] < factor * f_dyn else "")
-        for name, factor in wanted.items()
-    ]
-    if raised > 1.0:
-        words.append(
-            f"both {raised:.3g} times the rule's so that {LEAST_ROWS} rows a joint are left of {seconds:.3g} s"
-        )
-    where = f"{shown.joint}'s effort" + (f" in '{shown.run}'" if len(runs) > 1 else "")
-    reason = f"{POWER:.0%} of the power of {where} above its noise"
+    wanted, least = BELOW_RISE * deciding.rise_hz, LEAST_PERIODS / seconds
+    lowpass = min(max(wanted, least), HIGHEST * rate)
+    cutoff = min(POSITION_FACTOR * lowpass, HIGHEST * rate)
+    where = f"{deciding.joint}" + (f" in '{deciding.run}'" if len(runs) > 1 else "")
+    reason = f"the accelerations of {where} rise above the motion at {deciding.rise_hz:.3g} Hz"
+    rule = f"{reason}, lowpass_hz = {BELOW_RISE:g} of it = {wanted:.3g}"
+    if lowpass > wanted:
+        rule += f", raised to {lowpass:.3g} for {LEAST_PERIODS:g} periods in {seconds:.3g} s"
+    elif lowpass < wanted:
+        rule += f", lowered to {lowpass:.3g} ({HIGHEST:g} of the rate)"
+    rule += f"; cutoff_hz = {POSITION_FACTOR:g} lowpass_hz = {POSITION_FACTOR * lowpass:.3g}"
+    if cutoff < POSITION_FACTOR * lowpass:
+        rule += f", lowered to {cutoff:.3g} ({HIGHEST:g} of the rate)"
     return Cutoffs(
-        f_dyn, rule=f"f_dyn = {f_dyn:g} Hz ({reason}), {', '.join(words)}", evidence=tuple(chain(*by_run)), **chosen
+        float(f"{motion:.3g}"),
+        float(f"{cutoff:.3g}"),
+        float(f"{lowpass:.3g}"),
+        rule,
+        tuple(b for r in by_run for b in r),
     )
-
-
-def _upper_quartile(bandwidths: Sequence[Bandwidth]) -> Bandwidth | None:
-    """The joint at the upper quartile of f_dyn among those that show any."""
-    shown = sorted((b for b in bandwidths if b.f_dyn_hz > 0.0), key=attrgetter("f_dyn_hz"))
-    return shown[int(np.ceil(_QUARTILE * (len(shown) - 1)))] if shown else None
 
 
 def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:
     longest = max(stretch.window[1] - stretch.window[0] for stretch in run.stretches)
     if longest < _LEAST_SAMPLES:
         raise DataError(
-            f"Run '{run.name}' has {longest} samples in a row; a spectrum needs {_LEAST_SAMPLES}. Record longer, widen "
-            "its window, or set cutoff_hz and lowpass_hz by hand."
+            f"Run '{run.name}' has {longest} consecutive samples; a spectrum needs {_LEAST_SAMPLES}. Record longer, "
+            "widen its window, or set cutoff_hz and lowpass_hz in [prepare]."
         )
     length = min(longest, round(_SEGMENT_S * run.rate))
-    frequency = np.fft.rfftfreq(length, 1.0 / run.rate)[1:]
-    # A second difference hides no fast motion behind the leakage of slow motion; white noise is this shape in it.
+    frequency = np.asarray(np.fft.rfftfreq(length, 1.0 / run.rate)[1:], np.float64)
+    # The second difference prevents leakage of slow motion into high frequencies; white noise has this shape in it. Its
+    # mean stays: without it, noise would look like motion in the lowest bins, where the shape is almost zero.
     noise = (2.0 * np.sin(np.pi * frequency / run.rate)) ** 4
-    efforts, positions = np.zeros((2, len(run.joints), len(frequency)))
-    for q, effort in _segments(run, length, progress):
-        efforts += periodogram(effort, run.rate, "hann")[1][:, 1:]
-        positions += periodogram(np.diff(q, 2, axis=1), run.rate, "hann", nfft=length)[1][:, 1:] / noise
-    for j, joint in enumerate(run.joints):
-        ends = [0 if run.dead[j] else _end(spectrum[j]) for spectrum in (efforts, positions)]
-        power = np.cumsum(np.maximum(efforts[j] - np.median(efforts[j]), 0.0)[: min(ends)])
-        f_dyn = frequency[np.searchsorted(power, POWER * power[-1])] if len(power) else 0.0
-        yield Bandwidth(run.name, joint, float(f_dyn))
+    positions = np.zeros((len(run.joints), len(frequency)))
+    for q in _segments(run, length, progress):
+        bend = np.diff(q, 2, axis=1)
+        power = periodogram(bend, run.rate, "hann", nfft=length, detrend=False)[1]  # type: ignore[arg-type]
+        positions += power[:, 1:] / noise
+    motion = np.array(
+        [0.0 if run.constant_effort[j] else _motion(frequency, spectrum) for j, spectrum in enumerate(positions)]
+    )
+    top = 0.0
+    if motion.any():
+        top = MOTION_FACTOR * min(float(motion.max()), LARGEST_OVER_MEDIAN * float(np.median(motion[motion > 0.0])))
+    for joint, f_v, spectrum in zip(run.joints, motion, positions, strict=True):
+        yield Bandwidth(run.name, joint, float(f_v), _rise(frequency, spectrum, top) if f_v else 0.0)
 
 
-def _end(spectrum: Array) -> int:
-    """How many bins from zero belong to the band that holds the spectrum's peak; none where there is only noise."""
+def _motion(frequency: Array, spectrum: Array) -> float:
+    """f_v [Hz] of a joint from the spectrum of its position; zero if that is only noise."""
     floor = np.median(spectrum)
     level = uniform_filter1d(spectrum, _BINS, mode="nearest")
     peak = int(np.argmax(level))
     if not level[peak] > _SHOWS * floor:
-        return 0
-    sunk: NDArray[np.int64] = np.flatnonzero(level[peak:] <= _ENDS * floor)
-    return peak + int(sunk[0]) if len(sunk) else len(spectrum)
+        return 0.0
+    below: NDArray[np.int64] = np.flatnonzero(level[peak:] <= _ENDS * floor)
+    end = peak + int(below[0]) if len(below) else len(spectrum)
+    power = np.cumsum(np.maximum(spectrum - floor, 0.0)[:end] * frequency[:end] ** 2)
+    return float(frequency[np.searchsorted(power, VELOCITY_POWER * power[-1])])
 
 
-def _segments(run: Samples, length: int, progress: Progress | None = None) -> Iterator[tuple[Array, Array]]:
-    """Positions and efforts (n, length) of half-overlapping segments, counted from the start of each window."""
+def _rise(frequency: Array, spectrum: Array, top: float) -> float:
+    """Frequency [Hz] at which the acceleration of a joint rises above its motion below `top`; `spectrum`: position."""
+    acceleration = spectrum * frequency**4
+    start = int(np.searchsorted(frequency, top))
+    if start >= len(frequency) - 1:
+        return float(frequency[-1])
+    level = _averaged(acceleration)[start:]
+    excess = np.cumsum(np.maximum(level - RISE_LEVEL * np.minimum.accumulate(level), 0.0))
+    above: NDArray[np.int64] = np.flatnonzero(excess > RISE * np.sum(acceleration[: start + 1]))
+    return float(frequency[start + above[0]]) if len(above) else float(frequency[-1])
+
+
+def _averaged(spectrum: Array) -> Array:
+    """The mean over a window around each bin that grows with frequency, at least two bins to either side."""
+    total = np.concatenate([[0.0], np.cumsum(spectrum)])
+    bins = np.arange(len(spectrum))
+    half = np.maximum(2, (SMOOTHING * (bins + 1)).astype(int))
+    low, high = np.maximum(bins - half, 0), np.minimum(bins + half + 1, len(spectrum))
+    return (total[high] - total[low]) / (high - low)
+
+
+def _segments(run: Samples, length: int, progress: Progress | None = None) -> Iterator[Array]:
+    """Positions (n, length) of half-overlapping segments, counted from the start of each window."""
     hop, seen = max(1, length // 2), 0
     for index, pieces in groupby(run.open(), key=attrgetter("stretch")):
         first, stop = run.stretches[index].window
-        held = np.empty((2, len(run.joints), 0))
+        held = np.empty((len(run.joints), 0))
         for piece in pieces:
             seen += piece.q.shape[1]
             if progress is not None:
                 progress(f"spectrum of {run.name}", seen, run.count)
             inside = slice(max(first - piece.first, 0), max(stop - piece.first, 0))
-            held = np.concatenate([held, np.stack([piece.q[:, inside], piece.effort[:, inside]])], axis=2)
-            while held.shape[2] >= length:
-                yield held[0, :, :length], held[1, :, :length]
-                held = held[:, :, hop:]
+            held = np.concatenate([held, piece.q[:, inside]], axis=1)
+            while held.shape[1] >= length:
+                yield held[:, :length]
+                held = held[:, hop:]
 
 
 def quanta(signal: Linear, raw: Array) -> Array:
     """Rounding of a signal, (n,) in its own unit, from its columns as logged (n, N): the largest step among the columns
-    a joint's value is made of, zero where none is seen."""
+    that make up a joint's value, zero where none is found."""
     count = raw.shape[1]
     at = np.arange(count - 1) if count <= _PAIRS else np.linspace(0, count - 2, _PAIRS).astype(int)
     now = raw[:, at]
@@ -174,29 +216,30 @@ def quanta(signal: Linear, raw: Array) -> Array:
 
 
 def _quantum(change: Array, size: float) -> float:
-    """The smallest difference between neighbouring values, which reach `size`, if nearly all others are whole multiples
-    of it; zero if not."""
+    """The smallest difference between neighbouring values (of size up to `size`) if nearly all others are whole
+    multiples of it, else zero."""
     change = change[change > _DUST * size]
     if not len(change):
         return 0.0
     step = float(np.min(change))
     seen = change[change < _SEEN_STEPS * step]
-    # the more steps a difference holds, the better it tells their size: widen as the size gets known
+    # a difference of many steps gives their size more precisely: widen the range as the size becomes known
     for span in (1.5, 10.0, 100.0, _SEEN_STEPS):
         near = seen[seen < span * step]
         whole = np.round(near / step)
         step = float(near @ whole / (whole @ whole))
-    told = np.mean(np.abs(seen / step - np.round(seen / step)) < 0.1)
-    return step if 2 * len(seen) >= len(change) and told >= _WHOLE else 0.0
+    fraction = np.mean(np.abs(seen / step - np.round(seen / step)) < 0.1)
+    return step if 2 * len(seen) >= len(change) and fraction >= _WHOLE else 0.0
 
 
 def rounding_findings(
     joints: Sequence[str], q: Array, effort: Array, steps: tuple[Array, Array], lag: int
 ) -> Iterator[Finding]:
-    """Where rounding by `steps` (of q, of effort; (n,) each) is a noticeable part of efforts or accelerations (n, N).
+    """Findings where rounding by `steps` (of q, of effort; (n,) each) is a noticeable fraction of efforts or
+    accelerations (n, N).
 
-    Accelerations are second differences over `lag` rows, half a period of the cut-off: rounding, of variance step²/12,
-    enters them with the weights 1, −2, 1.
+    Accelerations are second differences over `lag` rows, half a period of the cut-off. Rounding has the variance
+    step²/12 and enters them with the weights 1, −2, 1.
     """
     far = max(0, q.shape[1] - 2 * lag)
     bend = q[:, 2 * lag :] - 2.0 * q[:, lag : lag + far] + q[:, :far]
@@ -213,7 +256,7 @@ def rounding_findings(
                 yield Finding(
                     "coarse-quantisation",
                     "warning" if part > dominant else "info",
-                    f"the {what} of {joint} comes in steps of {size:.3g}: rounding is {part:.0%} of its {of}",
+                    f"the {what} of {joint} is quantised in steps of {size:.3g}: rounding is {part:.0%} of its {of}",
                     joint,
                     fix,
                 )

@@ -1,4 +1,4 @@
-"""The closed loop: plant, controllers and what lies between them.
+"""The closed loop: plant, controllers, and the encoders and drives between them.
 
 `simulate` drives a `Plant` along a `Trajectory` or `Reference` under a controller, with the imperfections of a `Loop`.
 An `Experiment` is the controller and the references of recorded runs, which `IV`, `DIDIM` and `OutputErrorMethod` need.

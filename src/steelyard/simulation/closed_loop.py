@@ -1,4 +1,4 @@
-"""Closed-loop simulation: a plant, a sampled controller and what lies between them, driven by the reference alone."""
+"""Closed-loop simulation: a plant and a sampled controller with encoders and drives, driven by the reference only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from steelyard.simulation.controllers import Controller
 from steelyard.simulation.plant import SIDES, Plant, Side
 
 VELOCITIES = ("difference", "true")
-# Samples between two words of progress.
+# Samples between two progress reports.
 _CHUNK = 10_000
 
 
@@ -37,18 +37,18 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What lies between controller and plant. Numbers are one for all axes or (n,).
+    """Encoders and drives between controller and plant. Numbers are one for all axes or (n,).
 
     On the motor side the controller works on motor coordinates seen from the joint side, q_m = C q with the robot's
-    coupling C, and its reference is C q_r. What the loop truly has may differ from that:
+    coupling C, and its reference is C q_r. The true loop may differ from that:
 
         reading   ρ ∘ (C_e q) + offset + noise, rounded to `encoder_step`     ρ = encoder_ratio, C_e = encoder_coupling
         torque    C_tᵀ (σ ∘ u(t − delay)) + disturbance, |u| ≤ torque_limit   σ = torque_ratio, C_t = torque_coupling
 
-    Couplings left out are C on the motor side and the identity on the joint side. Offsets and steps in rad | m, limits
+    Couplings default to C on the motor side and to the identity on the joint side. Offsets and steps in rad | m, limits
     in N·m | N, `encoder_noise` and `disturbance` (n, N). The controller's speed is the backward difference of the
-    readings, or with velocity = "true" that of a tachometer behind the same ratio and coupling; a first-order filter of
-    `velocity_filter_hz` smooths either.
+    readings, or with velocity = "true" that of a tachometer with the same ratio and coupling; a first-order filter of
+    `velocity_filter_hz` is applied to either.
     """
 
     side: Side = "joint"
@@ -72,7 +72,7 @@ class Loop:
             raise SimulationError(choices("velocity", self.velocity, VELOCITIES))
         for name, low in (("encoder_step", 0.0), ("torque_limit", 0.0), ("velocity_filter_hz", 0.0), ("delay_s", 0.0)):
             if not np.all(np.asarray(getattr(self, name), float) >= low):
-                raise SimulationError(f"{name} must not be negative, and is {getattr(self, name)!r}.")
+                raise SimulationError(f"{name} must not be negative, but is {getattr(self, name)!r}.")
 
 
 # Exact encoders and torques on the joint side.
@@ -80,8 +80,8 @@ IDEAL = Loop()
 
 
 class Revision(NamedTuple):
-    """A controller that learns: after every `every` samples, `revised(q, v, a, tau)` of these samples, (n, every) each,
-    is the plant that it inverts from the next sample on."""
+    """A controller with a changing model: after every `every` samples, `revised(q, v, a, tau)` of these samples, (n,
+    every) each, returns the plant that it inverts from the next sample on."""
 
     every: int
     revised: Callable[[Array, Array, Array, Array], Plant]
@@ -89,8 +89,8 @@ class Revision(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """A run: t (N,) [s] and, (n, N) each, the true motion q, v, a, the encoders' readings q_m, the controller's
-    commands tau_m, and the joint torque tau of the motors. At every sample tau, and the disturbance if any, causes a.
+    """A run: t (N,) [s] and, (n, N) each, the true motion q, v, a, the encoder readings q_m, the controller's commands
+    tau_m, and the joint torque tau of the motors. At every sample tau, and the disturbance if any, causes a.
 
     `steps` (N,) counts the steps of the plant in each sample, negative where they were implicit.
     """
@@ -114,7 +114,7 @@ class Simulated:
         return replace(made, history=self.history)
 
     def recording(self, name: str = "simulated") -> Recording:
-        """What a log would hold: t, q_JOINT as read and tau_JOINT as commanded."""
+        """The contents of a log: t, q_JOINT as read and tau_JOINT as commanded."""
         columns = {"t": self.t}
         columns |= {f"q_{joint}": x for joint, x in zip(self.joints, self.q_m, strict=True)}
         columns |= {f"tau_{joint}": x for joint, x in zip(self.joints, self.tau_m, strict=True)}
@@ -130,18 +130,18 @@ def simulate(
     progress: Progress | None = None,
     revision: Revision | None = None,
 ) -> Simulated:
-    """The motion of a plant under a controller that is sampled and held at rate_hz, from the reference alone.
+    """The motion of a plant under a controller that is sampled and held at rate_hz, from the reference only.
 
-    Between samples the plant moves by fourth-order Runge–Kutta steps, as many as friction needs to stay smooth, or by
-    implicit ones where those would be too many. It starts on the reference, moving as that does where its encoders
-    read it, and integrals start so that the first command is the torque of that motion. With a `revision` the plant
-    that the controller inverts changes on the way; samples left over at the end revise nothing.
+    Between samples the plant is integrated by fourth-order Runge–Kutta steps, as many as friction requires, or by
+    implicit steps where those would be too many. It starts on the reference as read by its encoders, with the velocity
+    of the reference, and integrals start such that the first command is the torque of that motion. With a `revision`
+    the plant that the controller inverts changes during the run; remaining samples at the end cause no revision.
     """
     wanted = _reference(plant, reference, rate_hz)
-    _ = plant.dynamics  # names the terms that cannot be simulated
+    _ = plant.dynamics  # raises an error for terms that cannot be simulated
     built = _Built(plant, controller, loop, rate_hz, wanted)
     n, count = wanted[0].shape
-    q_r, v_r, a_r = (np.ascontiguousarray(x if loop.side == "joint" else built.believed @ x) for x in wanted)
+    q_r, v_r, a_r = (np.ascontiguousarray(x if loop.side == "joint" else built.controller_coupling @ x) for x in wanted)
     q, v, a, reading, command, tau = (np.empty((n, count)) for _ in range(6))
     noise = _signal("encoder_noise", loop.encoder_noise, n, count)
     disturbance = _signal("disturbance", loop.disturbance, n, count)
@@ -149,23 +149,23 @@ def simulate(
     track = kernel.RunSignals(q_r, v_r, a_r, noise, disturbance, q, v, a, reading, command, tau, steps)
     state = built.state
     moving = _standing(plant, state[0])
-    model, believed = plant, moving
+    model, controlled = plant, moving
     if controller.inverts is not None:
-        model, believed = controller.inverts, _standing(controller.inverts, state[kernel.READING])
+        model, controlled = controller.inverts, _standing(controller.inverts, state[kernel.READING])
     chunk = _CHUNK if revision is None else revision.every
     for first in range(0, count, chunk):
         stop = min(first + chunk, count)
         code, sample, axis = kernel.run(
-            plant.dynamics, *moving, model.dynamics, *believed, controller.inverts is not None,
+            plant.dynamics, *moving, model.dynamics, *controlled, controller.inverts is not None,
             built.wiring, state, track, first, stop,
         )  # fmt: skip
         if code != parts.DONE:
-            raise SimulationError(_fault((plant, moving[0]), (model, believed[0]), code, sample, axis, rate_hz))
+            raise SimulationError(_fault((plant, moving[0]), (model, controlled[0]), code, sample, axis, rate_hz))
         if revision is not None and stop - first == revision.every:
             model = revision.revised(*(x[:, first:stop] for x in (q, v, a, tau)))
-            # laws whose weight is zero are left out, so a new estimate may have more or fewer to remember
-            if len(model.dynamics.laws) != believed[1].shape[1]:
-                believed = _standing(model, state[kernel.READING])
+            # laws of zero weight are left out, so a new estimate may have more or fewer states
+            if len(model.dynamics.laws) != controlled[1].shape[1]:
+                controlled = _standing(model, state[kernel.READING])
         if progress is not None:
             progress("simulating", stop, count)
     return Simulated(
@@ -193,7 +193,7 @@ class _Built:
         if self.controller.inverts is not None:
             other = self.controller.inverts.robot
             if self.loop.side == "motor":
-                raise SimulationError("Computed torque works on joint coordinates: use Loop(side='joint').")
+                raise SimulationError("Computed torque acts on joint coordinates: use Loop(side='joint').")
             if other.dof != self._dof:
                 raise SimulationError(f"The controller's model '{other.name}' has {other.dof} axes, not {self._dof}.")
 
@@ -204,18 +204,20 @@ class _Built:
     def _values(self, name: str) -> Array:
         values = np.asarray(getattr(self.loop, name), float)
         if values.ndim > 1 or (values.ndim == 1 and len(values) != self._dof) or np.any(np.isnan(values)):
-            raise SimulationError(f"{name} must be one number or {self._dof}, one a joint, not {values.tolist()}.")
+            raise SimulationError(
+                f"{name} must be one number, or {self._dof} numbers (one per joint), not {values.tolist()}."
+            )
         return np.array(np.broadcast_to(values, self._dof))
 
     @cached_property
-    def believed(self) -> Array:
-        """The coupling the controller's reference goes through, (n, n)."""
+    def controller_coupling(self) -> Array:
+        """The coupling in the controller's reference, (n, n)."""
         return self.plant.robot.motor_map if self.loop.side == "motor" else np.eye(self._dof)
 
     def _coupling(self, name: str) -> Array:
         given = getattr(self.loop, name)
         if given is None:
-            return self.believed
+            return self.controller_coupling
         matrix = np.asarray(given, float)
         if matrix.shape != (self._dof, self._dof) or not np.linalg.cond(matrix) < 1e12:
             raise SimulationError(f"{name} must be an invertible ({self._dof}, {self._dof}) matrix.")
@@ -226,7 +228,7 @@ class _Built:
         ratios = {name: self._values(name) for name in ("encoder_ratio", "torque_ratio")}
         for name, ratio in ratios.items():
             if not np.all(np.isfinite(ratio) & (ratio != 0.0)):
-                raise SimulationError(f"{name} must be finite and not zero, and is {ratio.tolist()}.")
+                raise SimulationError(f"{name} must be finite and not zero, but is {ratio.tolist()}.")
         delay = self.loop.delay_s * self.rate
         if not np.isfinite(delay) or abs(delay - round(delay)) > 1e-6:
             near = np.floor(delay) / self.rate if np.isfinite(delay) else 0.0
@@ -249,16 +251,16 @@ class _Built:
 
     @cached_property
     def state(self) -> Array:
-        """q, q̇, readings, filtered speeds and integrals (5, n) at the start: moving as the reference does where the
-        encoders read it, integrals such that the first command is the torque of that motion."""
+        """q, q̇, readings, filtered speeds and integrals (5, n) at the start: on the reference as read by the encoders,
+        with its velocity, and integrals such that the first command is the torque of that motion."""
         wiring = self.wiring
-        q_r, v_r, a_r = (self.believed @ x[:, 0] for x in self.wanted)
+        q_r, v_r, a_r = (self.controller_coupling @ x[:, 0] for x in self.wanted)
         shifted = (q_r - wiring.values[kernel.OFFSET], v_r, a_r)
         q, v, a = (np.linalg.solve(wiring.maps[kernel.ENCODER], x)[:, None] for x in shifted)
         held = np.linalg.solve(wiring.maps[kernel.TORQUE], self.plant.torque(q, v, a)[:, 0])
         gains = self.controller.gains(self._dof)
         integrates = (gains.integral > 0.0) | (gains.rate_integral > 0.0)
-        # a model that is only inverted need not have a mass matrix that could move
+        # a model that is only inverted need not have a positive definite mass matrix
         if self.controller.inverts is not None and integrates.any():
             held = self.controller.inverts.forward(q_r[:, None], v_r[:, None], held[:, None])[:, 0]
         moving = gains.derivative * (gains.speed_share - 1.0) * v_r + gains.acceleration_share * a_r
@@ -266,7 +268,7 @@ class _Built:
 
 
 def _standing(plant: Plant, q: Array) -> tuple[parts.Space, Array]:
-    """Scratch memory and the laws' memory of a plant that stood at q (n,) for ever."""
+    """Scratch memory and the laws' states of a plant that has been at rest at q (n,)."""
     space, memory = plant_kernel.space_of(plant.dynamics), np.zeros((3, len(plant.dynamics.laws)))
     code = plant_kernel.stand(plant.dynamics, space, memory, q, plant.postures(q[:, None], ("the start",))[0])
     if code != parts.DONE:
@@ -287,7 +289,7 @@ def _reference(plant: Plant, reference: Trajectory | Reference, rate: float) -> 
     if q.ndim != 2 or q.shape[0] != n or v.shape != q.shape or a.shape != q.shape or not q.size:
         shapes = ", ".join(str(x.shape) for x in motion)
         raise SimulationError(
-            f"The reference of '{plant.robot.name}' must be ({n}, samples) for q, v and a; got {shapes}."
+            f"The reference of '{plant.robot.name}' must be ({n}, samples) for q, v and a, not {shapes}."
         )
     for name, x in zip("qva", motion, strict=True):
         if not np.all(np.isfinite(x)):
@@ -297,7 +299,7 @@ def _reference(plant: Plant, reference: Trajectory | Reference, rate: float) -> 
 
 
 def _signal(name: str, given: Array | None, n: int, count: int) -> Array:
-    """(n, N), or one column of zeros where there is none."""
+    """The signal (n, N), or one column of zeros if there is none."""
     if given is None:
         return np.zeros((n, 1))
     signal = np.asarray(given, float)
@@ -309,17 +311,18 @@ def _signal(name: str, given: Array | None, n: int, count: int) -> Array:
 def _fault(
     plant: tuple[Plant, parts.Space], model: tuple[Plant, parts.Space], code: int, sample: int, axis: int, rate: float
 ) -> str:
-    """What stopped a simulation; plants come with their scratch memory. A negative code is the controller's model."""
+    """Error message for a simulation that stopped; plants come with their scratch memory. A negative code refers to the
+    controller's model."""
     robot, where = plant[0].robot, f"sample {sample} (t = {sample / rate:.4g} s)"
     if code < 0:
         told = model[0].fault(-code, axis, where, model[1])
-        return f"The controller's model cannot follow the readings. {told}"
+        return f"The model of the controller fails at the measured positions. {told}"
     if code == kernel.DIVERGED:
         name = robot.axis_names[axis]
         return (
-            f"The simulation of '{robot.name}' diverges: {name} passes {kernel.FASTEST:g} rad/s (m/s) at "
-            f"{where}. The loop is unstable for these parameters: lower the controller's bandwidth or the delay, "
-            "raise rate_hz, or rescale the gains to the plant (`controller.rescaled`)."
+            f"The simulation of '{robot.name}' diverges: {name} exceeds {kernel.FASTEST:g} rad/s (m/s) at {where}. The "
+            "loop is unstable for these parameters: lower the bandwidth of the controller or the delay, raise "
+            "rate_hz, or rescale the gains to the plant (`controller.rescaled`)."
         )
     if code == kernel.TOO_STIFF:
         return (
@@ -332,7 +335,7 @@ def _fault(
 def _history(controller: Controller, loop: Loop, rate: float, steps: NDArray[np.int64]) -> tuple[str, ...]:
     told = f"simulated at {rate:g} Hz under '{controller.name}' on the {loop.side} side"
     most, implicit = int(np.abs(steps).max()), int(np.sum(steps < 0))
-    work = f"up to {most} step{'s' if most > 1 else ''} a sample" + (
+    work = f"up to {most} step{'s' if most > 1 else ''} per sample" + (
         f", {implicit} samples implicit" if implicit else ""
     )
     return (told, work, "exact derivatives")

@@ -1,10 +1,10 @@
 """Controllers of closed-loop simulation, gains as data: PD, PID, a P–PI cascade and computed torque.
 
-All of them are one law per joint or motor, of the position error e = q_r − q and of the measured speed q̇,
+All of them use one law per joint or motor, a function of the position error e = q_r − q and of the measured speed q̇,
 
     w = γ q̈_r + Kp e + Kd (β q̇_r − q̇) + x,      ẋ = Ki e + Kiv (β q̇_r − q̇)
 
-w being the command, or for computed torque the acceleration whose torque is commanded.
+where w is the command, or for computed torque the acceleration whose torque is commanded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LoopGains(NamedTuple):
 
 @runtime_checkable
 class Controller(Protocol):
-    """What a simulation asks of a controller. Gains are fields of a frozen dataclass, (n,) each or one for all."""
+    """Interface of a controller. Gains are fields of a frozen dataclass, (n,) each or one for all."""
 
     name: ClassVar[str]
 
@@ -48,7 +48,8 @@ class Controller(Protocol):
     def gains(self, dof: int) -> LoopGains: ...
 
     def rescaled(self, old: Plant, new: Plant, q: Array | None = None, side: Side = "joint") -> Self:
-        """The same bandwidth on a plant of other inertias, averaged over positions q (n, N) or the limits."""
+        """This controller with the same bandwidth on another plant, its inertia averaged over q (n, N) or the
+        limits."""
         ...
 
 
@@ -57,7 +58,7 @@ class Controller(Protocol):
 class PD:
     """u = kp e + kd (β q̇_r − q̇), β = `velocity_feedforward`;  kp [N·m/rad], kd [N·m·s/rad].
 
-    Without an integral gravity is held by a position error, also at the start.
+    Without an integral, gravity causes a position error, also at the start.
     """
 
     kp: ArrayLike
@@ -96,7 +97,7 @@ class PD:
 @final
 @dataclass(frozen=True, eq=False)
 class PID:
-    """u = kp e + ki ∫e + kd (β q̇_r − q̇): the derivative acts on the measurement alone unless `velocity_feedforward`
+    """u = kp e + ki ∫e + kd (β q̇_r − q̇): the derivative acts on the measurement only, unless `velocity_feedforward`
     is given;  kp [N·m/rad], ki [N·m/(rad·s)], kd [N·m·s/rad]."""
 
     kp: ArrayLike
@@ -134,7 +135,7 @@ class PID:
 @final
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """A position loop around a velocity loop, as industrial drives have it (P–PI):
+    """A position loop around a velocity loop, as in industrial drives (P–PI):
 
     q̇_c = kp e + β q̇_r,   u = kv (q̇_c − q̇) + ki ∫(q̇_c − q̇);   kp [1/s], kv [N·m·s/rad], ki [N·m/rad].
     """
@@ -179,8 +180,8 @@ class Cascade:
 class ComputedTorque:
     """u = τ(q, q̇, w) of the plant's model at the measured state, w = q̈_r + kp e + kv (q̇_r − q̇) + ki ∫e.
 
-    `plant` is what the controller believes; it need not be what is simulated. Joint side only. kp [1/s²], kv [1/s],
-    ki [1/s³].
+    `plant` is the model in the controller; it may differ from the simulated plant. Joint side only. kp [1/s²], kv
+    [1/s], ki [1/s³].
     """
 
     plant: Plant
@@ -225,7 +226,7 @@ _TUNINGS = {
 def controller_from(
     table: Mapping[str, Any], plant: Plant, q: Array | None = None, side: Side = "joint"
 ) -> PD | PID | Cascade | ComputedTorque:
-    """A controller from a table `kind = "cascade"` with either its gains or the bandwidths to tune it for.
+    """A controller from a table, e.g. `kind = "cascade"`, with either its gains or the bandwidths for tuning.
 
     Gains and bandwidths are one number, a list in joint order or a table by joint name; q (n, N) are the positions of
     the motion, over which inertias are averaged.
@@ -245,7 +246,7 @@ def controller_from(
         raise ProjectError(f"Controller '{kind}': give gains ({', '.join(gains)}) or bandwidths, not both.")
     missing = [key for key in gains if key not in given and not (kind == "computed-torque" and key == "ki")]
     if stated and missing:
-        raise ProjectError(f"Controller '{kind}': {', '.join(missing)} is missing beside {', '.join(stated)}.")
+        raise ProjectError(f"Controller '{kind}': {', '.join(missing)} is needed in addition to {', '.join(stated)}.")
     values = {key: _listed(plant, kind, key, x) for key, x in given.items()}
     own = {"plant": plant} if kind == "computed-torque" else {}
     try:
@@ -296,13 +297,13 @@ def _gain_names(kind: type[Any]) -> tuple[str, ...]:
 
 
 def _check(controller: Any) -> None:
-    """Gains are copied, read-only, finite and not negative."""
+    """Copies of the gains, read-only; raises an error unless they are finite and not negative."""
     for name in _gain_names(type(controller)):
         values = np.array(getattr(controller, name), float)
         if values.ndim > 1 or not np.all(np.isfinite(values) & (values >= 0.0)):
             raise ModelError(
-                f"Controller '{controller.name}': {name} must be zero or positive, one number or one a joint, "
-                f"not {getattr(controller, name)!r}."
+                f"Controller '{controller.name}': {name} must be zero or positive, one number or one per joint, not "
+                f"{getattr(controller, name)!r}."
             )
         values.flags.writeable = False
         object.__setattr__(controller, name, values)
@@ -322,6 +323,6 @@ def _gains(dof: int, controller: Any, *values: ArrayLike) -> LoopGains:
 
 
 def _scaled(controller: Any, names: tuple[str, ...], old: Plant, new: Plant, q: Array | None, side: Side) -> Any:
-    """The named gains times how much more each joint moves on the new plant than on the old."""
+    """The named gains multiplied by the ratio of each joint's inertia on the new plant to that on the old."""
     ratio = new.inertia(q, side) / old.inertia(q, side)
     return replace(controller, **{name: ratio * getattr(controller, name) for name in names})

@@ -1,4 +1,4 @@
-"""Experiment: how runs were driven (references, controller, loop), so that they can be driven again in simulation."""
+"""Experiment: how runs were driven (references, controller, loop), so that they can be simulated."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from steelyard.simulation.plant import Plant
 class Experiment:
     """References, controller and loop of the runs of a problem.
 
-    references   by run, one for every gap-free stretch, on its samples
+    references   by run, one per gap-free stretch, on its samples
     control      the controller for a plant: the same for every plant where its gains are known, or tuned to a
-                 bandwidth, which then stays as the parameters change (P4 §III)
-    loop         what lies between controller and plant
-    approximate  why the references are not what was commanded, in words; empty where they are
+                 bandwidth, which is then kept as the parameters change (P4 §III)
+    loop         encoders and drives between controller and plant
+    approximate  why the references are not the commanded ones, as text; empty where they are
     """
 
     references: Mapping[str, Sequence[Reference]]
@@ -40,24 +40,24 @@ class Experiment:
 Source = Literal["commanded", "measured"]
 SOURCES: tuple[Source, ...] = ("commanded", "measured")
 MEASURED = (
-    "no commanded motion was used: the filtered measured one stands for the reference, so the simulated motion lags "
-    "behind it once more"
+    "no commanded motion was used: the reference is the filtered measured motion, so the simulated motion lags behind "
+    "it"
 )
 INTEGRATED = (
-    "velocities alone were commanded: the reference's positions are their integral from where each stretch starts, and "
-    "may drift from what the controller held"
+    "only velocities were commanded: the reference positions are their integral from the start of each stretch, and "
+    "may drift from those of the controller"
 )
-# A reference this far [rad | m] from where the robot was is that of another zero, sign, unit or joint.
+# A reference this far [rad | m] from the measured position has another zero, sign, unit or joint.
 _ASTRAY = 0.3
-# Positions of the motion over which a controller's inertias are averaged.
+# Number of positions of the motion over which a controller's inertias are averaged.
 _POSITIONS = 256
-# What a plant needs to have a mass matrix.
+# The inertias that a plant needs to have a mass matrix.
 _MASSES = ("XX", "YY", "ZZ", "M", "Ia")
 
 
 @dataclass(frozen=True, eq=False)
 class RunReferences(Mapping[str, Sequence[Reference]]):
-    """References by run, read when first asked for."""
+    """References by run, read on first use."""
 
     runs: tuple[Samples, ...]
     read: Callable[[Samples], Sequence[Reference]]
@@ -85,17 +85,17 @@ class RunReferences(Mapping[str, Sequence[Reference]]):
 
 
 def measured_references(runs: Sequence[Samples]) -> RunReferences:
-    """The filtered measured motion in the place of what was commanded."""
+    """The filtered measured motion instead of the commanded one."""
     return RunReferences(tuple(runs), _measured)
 
 
 def commanded_references(runs: Sequence[Samples]) -> RunReferences:
-    """What was commanded; an error names a run whose log does not say."""
+    """The commanded motion; raises an error for a run whose log does not hold it."""
     for run in runs:
         if run.reference is None:
             raise DataError(
-                f"Run '{run.name}' has no commanded motion: map it as [channels] reference, or take the measured one "
-                'for it with reference = "measured" under [experiment].'
+                f"Run '{run.name}' has no commanded motion: set reference in [channels], or use the measured one "
+                'with reference = "measured" in [experiment].'
             )
     return RunReferences(tuple(runs), _commanded)
 
@@ -107,9 +107,8 @@ def experiment_of(
     loop: Loop = IDEAL,
     reference: Source = "commanded",
 ) -> Experiment:
-    """How the runs were driven: `controller` is a table for `controller_from`, with gains, which are then the same for
-    every plant, or with bandwidths, for which it is tuned anew for every plant over the positions of the references.
-    """
+    """The experiment of the runs: `controller` is a table for `controller_from`, with gains, which are then the same
+    for every plant, or with bandwidths, to which it is tuned for every plant over the positions of the references."""
     references = measured_references(runs) if reference == "measured" else commanded_references(runs)
     controller_from(controller, _stand_in(model), side=loop.side)
 
@@ -120,7 +119,7 @@ def experiment_of(
 
 
 def with_runs(experiment: Experiment, runs: Sequence[Samples]) -> Experiment:
-    """The same controller and loop for other runs, whose references are read as those before were."""
+    """The same controller and loop for other runs, whose references are read in the same way."""
     before = experiment.references
     if not isinstance(before, RunReferences):
         return experiment
@@ -128,8 +127,8 @@ def with_runs(experiment: Experiment, runs: Sequence[Samples]) -> Experiment:
 
 
 def rehearse(model: Model, runs: Sequence[Samples], controller: Mapping[str, Any], loop: Loop) -> None:
-    """Two samples at every run's rate with stand-in inertias: terms, gains or a loop that cannot be simulated are told
-    before any fit, and apart from parameters that cannot."""
+    """Simulate two samples at every run's rate with substitute inertias, so that terms, gains or a loop that cannot be
+    simulated are reported before any fit, separately from parameters that cannot."""
     still, plant = np.zeros((model.robot.dof, 2)), _stand_in(model)
     tuned = controller_from(controller, plant, side=loop.side)
     for rate in sorted({run.rate for run in runs}):
@@ -149,7 +148,7 @@ def _commanded(run: Samples) -> tuple[Reference, ...]:
         j = int(np.argmax(apart))
         if apart[j] > _ASTRAY:
             raise DataError(
-                f"The reference of {run.joints[j]} lies {apart[j]:.3g} rad (m) from where it was measured in run "
+                f"The reference of {run.joints[j]} differs by {apart[j]:.3g} rad (m) from the measured position in run "
                 f"'{run.name}'. Check columns, unit, sign, side, ratio and offset of [channels] reference."
             )
     return found

@@ -1,4 +1,4 @@
-"""Plant: a model with values for all its parameters, as a simulation and a controller see it."""
+"""Plant: a model with values for all its parameters, for simulations and controllers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard._kernels import equations as parts
-from steelyard._kernels import laws as kinds
+from steelyard._kernels import laws as switch
 from steelyard._kernels import plant as kernel
 from steelyard.errors import ModelError, SimulationError, choices
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
-from steelyard.model.terms import Entry
+from steelyard.model.terms import AppliedLaw, Entry, Law
 from steelyard.model.terms.compensator import gas_law
-from steelyard.model.terms.term import Law, laws_of
+from steelyard.model.terms.term import laws_of
 from steelyard.motion.random import random_points
 
 Side = Literal["joint", "motor"]
 SIDES = ("joint", "motor")
-_WITH_A_SIGN = (kinds.SMOOTH_SIGN, kinds.POSITIVE_SIGN, kinds.NEGATIVE_SIGN, kinds.STRIBECK, kinds.LOAD)
 _POSITIVE = ("XX", "YY", "ZZ", "M", "Ia")
 # Positions over which inertias are averaged where no motion is given.
 _POSITIONS = 256
@@ -34,8 +33,8 @@ _POSITIONS = 256
 class Plant:
     """A model with standard parameters `theta` (C,) [SI], carrying the payload of a load case.
 
-    `dynamics` is all that a simulation knows of it, loops included. Everything is in the coordinates of the axes: all n
-    joints of an open robot, the actuated ones of a robot with loops.
+    `dynamics` is all that a simulation takes from it, loops included. Everything is in the coordinates of the axes: all
+    n joints of an open robot, the actuated ones of a robot with loops.
     """
 
     model: Model
@@ -93,7 +92,7 @@ class Plant:
         return self.model.torque(q, v, a, self.theta, load=self.load)
 
     def forward(self, q: Array, v: Array, tau: Array) -> Array:
-        """Forward dynamics q̈ (n, N) of states that stand alone: Dahl's state is zero in each."""
+        """Forward dynamics q̈ (n, N) of unrelated states: Dahl's state is zero in each."""
         states, speeds, efforts = (np.ascontiguousarray(np.asarray(x, float).T) for x in (q, v, tau))
         out, space = np.empty_like(states), kernel.space_of(self.dynamics)
         postures = self.postures(states.T)
@@ -146,8 +145,8 @@ class Plant:
         wrong = f"Negative in theta: {', '.join(negative[:12])}." if negative else "No inertia in theta is negative."
         return (
             f"The mass matrix of '{self.robot.name}' is not positive definite at {where}: {name} has no inertia left "
-            f"to move. {wrong} Of {name} itself: {', '.join(own) or 'nothing'}. Give a theta that a robot can have "
-            "(`nearest_feasible`), or a smaller step of the estimate."
+            f"to move. {wrong} Parameters of {name} itself: {', '.join(own) or 'none'}. Give a theta that a robot can "
+            "have (`nearest_feasible`), or a smaller step of the estimate."
         )
 
     def _loop_fault(self, code: int, where: str, q: Array, map: Array | None = None) -> str:
@@ -155,15 +154,15 @@ class Plant:
         robot = self.robot
         at = ", ".join(f"{name} = {x:.4g}" for name, x in zip(robot.axis_names, q, strict=True))
         what = "are at a singularity" if code == parts.SINGULAR else "cannot be closed"
-        told = f"The loops of '{robot.name}' {what} at {where}, with {at}."
+        message = f"The loops of '{robot.name}' {what} at {where}, with {at}."
         if map is not None and np.any(map):
             joint, axis = np.unravel_index(int(np.argmax(map)), map.shape)
-            told += (
+            message += (
                 f" Just before, {robot.axis_names[axis]} moved {robot.joint_names[joint]} "
                 f"{map[joint, axis]:.3g} times as fast as itself."
             )
         return (
-            f"{told} The legs do not reach there, or would fold over. Keep the motion within reach and away from "
+            f"{message} The legs do not reach there, or would fold over. Keep the motion within reach and away from "
             "singularities; if it is, state a 'home' of the assembly that is meant."
         )
 
@@ -173,28 +172,28 @@ class Plant:
         robot, tree = self.robot, self.model.tree
         n = len(robot.joints)
         inertia, viscous, constant = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
-        elements: dict[tuple[int, bytes, tuple[float, ...]], Array] = {}
+        elements: dict[tuple[Law, bytes, tuple[float, ...]], Array] = {}
         loads: list[list[float]] = []
         axis_of = {int(joint): axis for axis, joint in enumerate(robot.axis_index)}
 
-        def element(law: Law) -> Array:
+        def element(one: AppliedLaw) -> Array:
             """(2, n): how the law's value adds to the torques, and to what the gears carry."""
-            return elements.setdefault((law.kind, law.along.tobytes(), law.shape), np.zeros((2, n)))
+            return elements.setdefault((one.law, one.along.tobytes(), one.shape), np.zeros((2, n)))
 
-        for entry, law in self._laws():
-            weight = law.share * self._bearing[self.model.layout.index(entry.column.name)]
-            if law.kind == kinds.ACCELERATION:
-                inertia[entry.row] += weight * law.along
-            elif law.kind == kinds.VISCOUS:
-                viscous[entry.row] += weight * law.along
-            elif law.kind == kinds.CONSTANT:
+        for entry, one in self._laws():
+            law, weight = one.law, one.share * self._bearing[self.model.layout.index(entry.column.name)]
+            if law.of == "a":
+                inertia[entry.row] += weight * one.along
+            elif law.linear and law.of == "v":
+                viscous[entry.row] += weight * one.along
+            elif law.of is None:
                 constant[entry.row] += weight
-            elif weight != 0.0 and law.kind == kinds.LOAD:
-                # a passive joint has no gear, and so no load that would rub there
+            elif weight != 0.0 and law.loaded and law.kind is not None:
+                # a passive joint has no gear, and so no friction by its load
                 if entry.row in axis_of:
-                    loads.append([axis_of[entry.row], weight, *law.shape, entry.row])
+                    loads.append([axis_of[entry.row], weight, *one.shape, entry.row])
             elif weight != 0.0:
-                element(law)[0, entry.row] += weight
+                element(one)[0, entry.row] += weight
         if loads and robot.compensator is not None:
             element(gas_law(robot.tree, robot.compensator))[1, robot.joint_index(robot.compensator.joint)] += 1.0
         parent, placement, screw, gravity = tree.mechanism
@@ -203,13 +202,13 @@ class Plant:
         joints = np.column_stack(blocks)
         base = np.zeros((1, joints.shape[1]))
         base[0, :3] = gravity
-        rows = np.zeros((len(elements), kinds.ALONG + 3 * n))
-        for row, ((kind, along, shape), weights) in zip(rows, elements.items(), strict=True):
+        rows = np.zeros((len(elements), switch.ALONG + 3 * n))
+        for row, ((law, along, shape), weights) in zip(rows, elements.items(), strict=True):
             shares = np.stack([np.frombuffer(along), *weights])
             about = np.flatnonzero(np.any(shares != 0.0, axis=0))
-            row[: len(shape) + 1] = kind, *shape
-            row[kinds.JOINT] = about[0] if len(about) == 1 else -1
-            row[kinds.ALONG :] = shares.ravel()
+            row[: switch.JOINT] = law.row(shape)
+            row[switch.JOINT] = about[0] if len(about) == 1 else -1
+            row[switch.ALONG :] = shares.ravel()
         return parts.Dynamics(
             parent,
             np.vstack([base, joints]),
@@ -218,26 +217,26 @@ class Plant:
             None if self.model.looped is None else self.model.looped.closure.loops,
         )
 
-    def _laws(self) -> list[tuple[Entry, Law]]:
+    def _laws(self) -> list[tuple[Entry, AppliedLaw]]:
         """Places of the terms with their laws; an error that names the terms which have none or jump."""
         found = [(filling, laws_of(filling.term, self.robot.tree)) for filling in self.model.fillings]
         lost = [filling.term.name for filling, laws in found if laws is None]
         if lost:
             raise SimulationError(
-                f"Terms that cannot be simulated: {', '.join(lost)}. They depend on the time, or on springs between "
-                "two points. Simulate a model without them."
+                f"Terms that cannot be simulated: {', '.join(lost)}. They depend on the time, are springs "
+                "between two points, or have no `laws`. Simulate a model without them."
             )
-        kept: list[tuple[Entry, Law]] = []
+        kept: list[tuple[Entry, AppliedLaw]] = []
         jumping: list[str] = []
         for filling, laws in found:
             every = tuple(laws or ())
             own = every if filling.kept is None else [every[k] for k in filling.kept]
             kept += zip(filling.entries, own, strict=True)
-            jumping += [filling.term.name for law in own if law.kind in _WITH_A_SIGN and law.shape[0] == 0.0]
+            jumping += [filling.term.name for one in own if one.law.jumps(one.shape)]
         if jumping:
             raise SimulationError(
-                f"sign(v) jumps in {', '.join(dict.fromkeys(jumping))}, and no step is short enough for a jump. Make "
-                "it tanh(v / width), here and in the regressor alike: sign_width = 0.2 [rad/s | m/s] in a project, or "
+                f"sign(v) jumps in {', '.join(dict.fromkeys(jumping))}, and no step is short enough for a jump. Use "
+                "tanh(v / width) in both simulation and regressor: sign_width = 0.2 [rad/s | m/s] in a project, or "
                 "Coulomb(width=0.2)."
             )
         return kept

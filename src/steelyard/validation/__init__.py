@@ -1,6 +1,6 @@
-"""Do the parameters explain motion they were not fitted to, and is the robot still the one that was weighed?
+"""Validation on motion that was not used in the fit, and tests for a change of the robot.
 
-`validate` scores a result on other logs, `cross_validate` on its own ones left out in turn, `forward_validation` in
+`validate` scores a result on other logs, `cross_validate` on its own logs left out in turn, `forward_validation` in
 simulation. `compare` tests two results for a change of the robot. `twin` identifies simulated copies of the experiment,
 whose true parameters are known.
 """

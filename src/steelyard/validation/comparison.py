@@ -1,4 +1,4 @@
-"""Integrity: has a robot changed between two identifications?"""
+"""Integrity test: whether a robot has changed between two identifications."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from steelyard.errors import EstimationError
 from steelyard.identification.result import Identification
 from steelyard.regression.statistics import holm
 
-# A difference below this fraction of the value is rounding, whatever the error bars say.
+# A difference below this fraction of the value is rounding, whatever the error bars.
 _ROUNDING = 1e-9
 _GAIN = ".gain"
 
@@ -34,11 +34,11 @@ class ParameterChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Has the robot changed? Base parameters and drive gains of two identifications of one robot, tested together.
+    """Test for a change of a robot: base parameters and drive gains of two identifications, tested together.
 
-    `changes`: every parameter both know with an error bar. `only_before`, `only_after`: names the other lacks.
-    `untested`: named by both, but not excited, without error bar, or standing for another sum in each. `gains_only`:
-    the one result whose drive gains were identified, where the other took them as stated.
+    `changes`: every parameter with an error bar in both. `only_before`, `only_after`: names missing in the other.
+    `untested`: named in both, but not excited, without error bar, or a different linear combination in each.
+    `gains_only`: the one result with identified drive gains, where the other used the stated ones.
     """
 
     robot: str
@@ -61,14 +61,16 @@ class Comparison:
         counted = f"{len(self.changes) - gains} base parameters" + (f" and {gains} drive gains" if gains else "")
         tested = f"{counted} compared, family-wise error {self.level:.0%}"
         if not self.changes:
-            return "Nothing could be compared: the two results share no parameter with an error bar."
+            return "Nothing can be compared: the two results have no common parameter with an error bar."
         if not self.changed:
-            said = f"No significant change of '{self.robot}' ({tested}). Changes below the error bars cannot be seen."
+            said = (
+                f"No significant change of '{self.robot}' ({tested}). Changes below the error bars cannot be detected."
+            )
             return said + self._one_sided
         said = f"'{self.robot}' has changed: {', '.join(self.changed)} ({tested})."
         unknown = (*self.only_before, *self.only_after, *self.untested)
-        # what one fit leaves out, others carry for it
-        said += f" Not compared, and perhaps carried by these: {', '.join(unknown)}." if unknown else ""
+        # the effect of a parameter that one fit leaves out is included in others
+        said += f" Not compared, possibly confused with these: {', '.join(unknown)}." if unknown else ""
         return said + self._one_sided
 
     @property
@@ -76,15 +78,16 @@ class Comparison:
         if not self.gains_only:
             return ""
         return (
-            f" Drive gains were identified {self.gains_only} only: where the other's stated gains are wrong, "
-            "parameters differ in proportion without any change of the robot."
+            f" Drive gains were identified {self.gains_only} only: if the stated gains of the other result are wrong, "
+            "its parameters differ in proportion although the robot did not change."
         )
 
 
 class Row(NamedTuple):
-    """A number that two results can share: its name, unit, value and σ, and what it stands for: column → coefficient.
+    """A value that two results can share: its name, unit, value and σ, and the combination it represents: column →
+    coefficient.
 
-    A drive gain stands for itself and for the gear ratio that it leaves out.
+    A drive gain represents itself and the gear ratio that it does not include.
     """
 
     name: str
@@ -95,7 +98,7 @@ class Row(NamedTuple):
 
 
 def compared_rows(result: Identification) -> tuple[Row, ...]:
-    """What a result has to compare: base parameters, then drive gains as `joint.gain`."""
+    """The values of a result to compare: base parameters, then drive gains as `joint.gain`."""
     base = zip(
         result.base.names, result.base.units, result.value.tolist(), result.std.tolist(),
         result.base.regroupings.values(), strict=True,
@@ -104,24 +107,24 @@ def compared_rows(result: Identification) -> tuple[Row, ...]:
     if gains is None:
         return rows
     ratios = gains.drives.ratio if gains.drives is not None else (1.0,) * len(gains.joints)
-    told = zip(gains.joints, gains.units, gains.value.tolist(), gains.std.tolist(), ratios, strict=True)
-    return (*rows, *(Row(joint + _GAIN, unit, x, std, {"ratio": ratio}) for joint, unit, x, std, ratio in told))
+    values = zip(gains.joints, gains.units, gains.value.tolist(), gains.std.tolist(), ratios, strict=True)
+    return (*rows, *(Row(joint + _GAIN, unit, x, std, {"ratio": ratio}) for joint, unit, x, std, ratio in values))
 
 
 def compare(before: Identification, after: Identification, level: float = 0.05) -> Comparison:
-    """Integrity test after a shock, a repair or wear (P0 §I).
+    """Integrity test after a collision, a repair or wear (P0 §I).
 
     The two experiments are independent, so σ² = σ_b² + σ_a² with the leave-one-block-out error bars of both; p from
-    Student's t on min(clusters) − 1 degrees of freedom; Holm's step-down keeps the chance of *any* false alarm at
+    Student's t on min(clusters) − 1 degrees of freedom; Holm's step-down keeps the probability of *any* false alarm at
     `level`:  p_(i) ← max_{j ≤ i} min(1, (m − j + 1) p_(j)).
     """
     own = [[c.name for c in x.base.layout.columns if c.kind != "payload"] for x in (before, after)]
     if before.robot != after.robot or own[0] != own[1]:
         differing = sorted(set(own[0]) ^ set(own[1]))
-        columns = f" Columns in one only: {', '.join(differing[:10])}." if differing else ""
+        columns = f" Columns in one result only: {', '.join(differing[:10])}." if differing else ""
         raise EstimationError(
-            f"Results of robot '{before.robot}' and '{after.robot}' cannot be compared: both must be of one robot with "
-            f"the same terms.{columns}"
+            f"Results of robot '{before.robot}' and '{after.robot}' cannot be compared: both must be results of the "
+            f"same robot with the same terms.{columns}"
         )
     known = [{row.name: row for row in compared_rows(x) if row.name not in x.cancelled} for x in (before, after)]
     pairs = [(row, known[1][name]) for name, row in known[0].items() if name in known[1]]
@@ -153,8 +156,8 @@ def compare(before: Identification, after: Identification, level: float = 0.05) 
 
 
 def _testable(one: Row, two: Row) -> bool:
-    """Both have a value and an error bar, and stand for the same."""
+    """Whether both have a value and an error bar and represent the same combination."""
     parts = {*one.meaning, *two.meaning}
-    alike = all(abs(one.meaning.get(part, 0.0) - two.meaning.get(part, 0.0)) < 1e-6 for part in parts)
+    same = all(abs(one.meaning.get(part, 0.0) - two.meaning.get(part, 0.0)) < 1e-6 for part in parts)
     finite = np.isfinite([one.value, two.value, one.std, two.std]).all()
-    return bool(alike and finite and one.unit == two.unit)
+    return bool(same and finite and one.unit == two.unit)

@@ -1,4 +1,4 @@
-"""Cross-validation from blocks of information: every row is scored once, by parameters that did not see it."""
+"""Cross-validation from blocks of information: every row is scored once, by parameters fitted without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Time = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Fold:
-    """A part of the rows scored with parameters fitted to all the others; what those do not show counts as zero."""
+    """A part of the rows scored with parameters fitted to all the others, or zero where those do not excite them."""
 
     name: str
     score: Score
@@ -34,9 +34,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Every row scored once, by parameters that did not see it: per fold, and `pooled` over all folds.
+    """Every row scored once, by parameters fitted without it: per fold, and `pooled` over all folds.
 
-    `nominal` is the nominal model on the same rows; `asked` what the folds were to be.
+    `nominal` is the nominal model on the same rows; `asked` the requested kind of folds.
     """
 
     estimator: str
@@ -53,13 +53,13 @@ class CrossValidation:
     def verdict(self) -> str:
         nominal = "" if self.nominal is None else f", nominal model {self.nominal.total:.2%}"
         return (
-            f"Relative error {self.pooled.total:.2%} on rows left out of the fit, {len(self.folds)} folds "
-            f"(worst {self.worst.score.total:.2%} on {self.worst.name}{nominal})."
+            f"Relative error {self.pooled.total:.2%} on held-out rows, {len(self.folds)} folds (worst "
+            f"{self.worst.score.total:.2%} on {self.worst.name}{nominal})."
         )
 
 
 def restricted(information: Information, times: Collection[Time], out: bool = False) -> Information:
-    """Only the time blocks (run, load case, block) named, or with `out` all blocks but those."""
+    """The information of the given time blocks (run, load case, block) only, or with `out` of all others."""
     chosen = set(times)
     blocks = {key: triangle for key, triangle in information.blocks.items() if (key[:3] in chosen) != out}
     return replace(information, blocks=blocks)
@@ -73,14 +73,14 @@ def cross_validate(
     folds: int | Literal["runs"] = 10,
     mask: str = "the rows of the information",
 ) -> CrossValidation:
-    """Leave out each fold, fit the other blocks, score the fold's own triangles. No second look at the data.
+    """Leave out each fold, fit the other blocks, score the fold's own triangles. No second pass over the data.
 
-    `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at
-    a time. Blocks of one motion resemble each other, so for unseen motion "runs" is the honest one.
+    `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at a
+    time. Blocks of one motion resemble each other, so use "runs" to assess unseen motion.
     """
     if _leaves_out_whole_runs(estimator):
         raise EstimationError(
-            f"Estimator '{estimator.name}' drives whole runs again, and the information does not hold them: "
+            f"Estimator '{estimator.name}' simulates whole runs, which the information does not contain: "
             'use cross_validate_problem(problem, estimator, "runs").'
         )
     named = _folds(information, folds, _splits_every_load(estimator))
@@ -98,17 +98,17 @@ def cross_validate_problem(
 ) -> CrossValidation:
     """Cross-validation from a problem, observed here; with `delays`, efforts are also aligned.
 
-    What a fold is scored on must have told it nothing. So delays are estimated in every fold from the rows it may see
-    (the pass keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own
-    and looks at the data again with it.
+    A fold must not use the rows it is scored on. So delays are estimated in every fold from the other rows (the pass
+    keeps shifted copies of the effort), and where load friction needs a first fit, every fold makes its own and reads
+    the data again with it.
     """
     by_load = _splits_every_load(estimator)
     if _leaves_out_whole_runs(estimator):
         return _by_runs(problem, estimator, folds, progress, by_load)
     if by_load and not problem.model.knows_load:
         raise EstimationError(
-            "Load friction of a robot without nominal inertias needs torques, which every fold would have to find "
-            "first: leave out the term 'load' to cross-validate drive gains."
+            "Load friction of a robot without nominal inertias needs torques, which each fold would have to estimate "
+            "first: remove the term 'load' to cross-validate drive gains."
         )
     shifts = effort_shifts(problem) if delays else ()
     base = base_parameters(problem.model)
@@ -137,16 +137,16 @@ def _splits_every_load(estimator: Estimator) -> bool:
 
 
 def _leaves_out_whole_runs(estimator: Estimator) -> bool:
-    """Whether a fold is a run: a part of a run cannot be driven again."""
+    """Whether folds are whole runs: a part of a run cannot be simulated."""
     return needs(estimator, SIMULATION)
 
 
 def _by_runs(
     problem: Problem, estimator: Estimator, folds: int | Literal["runs"], progress: Progress | None, by_load: bool
 ) -> CrossValidation:
-    """One run left out at a time, the others driven again."""
+    """One run left out at a time, the others simulated."""
     if folds != "runs":
-        raise EstimationError(f"Estimator '{estimator.name}' drives whole runs again: leave out runs (--folds runs).")
+        raise EstimationError(f"Estimator '{estimator.name}' simulates whole runs: use runs as folds (--folds runs).")
     whole, base, done = observe(problem, progress=progress), base_parameters(problem.model), []
     for name, times in _folds(whole, folds, by_load):
         others = problem.with_runs([run for run in problem.runs if run.name != times[0][0]])
@@ -164,11 +164,11 @@ def cross_validate_choice(
     delays: bool = False,
     progress: Progress | None = None,
 ) -> CrossValidation:
-    """Leave one run out at a time, and let the others alone `choose` the model too (its terms, say)."""
+    """Leave one run out at a time, with the model (e.g. its terms) chosen by `choose` from the other runs only."""
     if _leaves_out_whole_runs(estimator):
         raise EstimationError(
-            f"Estimator '{estimator.name}' drives the runs again under a controller made for the stated terms: state "
-            "the terms (select = false) to cross-validate it."
+            f"Estimator '{estimator.name}' simulates the runs with a controller made for the stated terms: state the "
+            "terms (select = false) to cross-validate it."
         )
     shifts = effort_shifts(problem) if delays else ()
     done = []
@@ -193,7 +193,7 @@ def _fold(
     times: Sequence[Time],
     mask: str,
 ) -> tuple[Fold, Score | None]:
-    """A fold scored with the parameters of all the others, and with the nominal ones."""
+    """A fold scored with the parameters from all the others, and with the nominal ones."""
     try:
         estimate = estimated(estimator, None, base, restricted(information, times, out=True))
     except EstimationError as error:
@@ -204,7 +204,7 @@ def _fold(
 def _scored(
     base: BaseParameters, information: Information, estimate: Estimate, name: str, mask: str
 ) -> tuple[Fold, Score | None]:
-    """The information of a fold scored with an estimate that did not see it, and with the nominal values."""
+    """The information of a fold scored with an estimate made without it, and with the nominal values."""
     unknown = tuple(n for n, x in zip(base.names, estimate.value, strict=True) if not np.isfinite(x))
     own = in_torques(information, estimate)
     nominal = base.layout.nominal
@@ -241,8 +241,8 @@ def _folds(
         alone = [name for name, times in found if any(set(case) <= set(times) for case in cases.values())]
         if by_load and alone:
             raise EstimationError(
-                f"Without {alone[0]} no run of its load is left, and the gains have no scale: record the payload in "
-                "two runs, or cross-validate with a number of folds."
+                f"Without {alone[0]} no run of its load is left, so the scale of the gains is unknown: record the "
+                "payload in two runs, or cross-validate with a number of folds (--folds 5)."
             )
     elif isinstance(folds, int) and folds >= 2 and by_load:
         parts = [restricted(information, case).clusters(folds) for case in cases.values()]
@@ -252,16 +252,16 @@ def _folds(
     elif isinstance(folds, int) and folds >= 2:
         found = [(_stretch(times), times) for times in information.clusters(folds)]
     else:
-        raise EstimationError(f'folds must be "runs" or a whole number from 2, not {folds!r}.')
+        raise EstimationError(f'folds must be "runs" or a whole number of at least 2, not {folds!r}.')
     for name, times in found:
         if not sum(triangle.rows for key, triangle in information.blocks.items() if key[:3] in set(times)):
             raise EstimationError(
-                f"The fold of {name} holds no motion: no rows are left after filtering, decimation and the rest mask. "
-                "Leave that run out of the project."
+                f"The fold of {name} contains no motion: no rows are left after filtering, decimation and the rest "
+                "mask. Remove that run from the project."
             )
     if len(found) < 2:
         raise EstimationError(
-            "There is only one fold, so nothing is left to fit. "
+            "There is only one fold, so no rows are left to fit. "
             + ("Give two runs or more, or a number of folds." if folds == "runs" else "Record longer or decimate less.")
         )
     return found

@@ -1,4 +1,4 @@
-"""Forward validation: the identified robot driven by unseen references, beside what was measured."""
+"""Forward validation: the identified robot simulated with unseen references, compared with the measurement."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class ForwardScore:
 
 @dataclass(frozen=True)
 class ForwardValidation:
-    """How far the simulated robot is from the measured one under the same references and controller, by joint.
+    """Difference between the simulated and the measured robot under the same references and controller, by joint.
 
-    Position and torque are compared behind the problem's parallel filter, at rest too; `torque_relative` pools the
-    squares of all joints. `approximate` says why the references are not what was commanded.
+    Position and torque are compared after the problem's parallel filter, including rest; `torque_relative` pools the
+    squares of all joints. `approximate` says why the references are not the commanded ones.
     """
 
     robot: str
@@ -50,23 +50,23 @@ class ForwardValidation:
         position = max(one.position_rms for one in self.joints.values())
         doubt = f" ({self.approximate})" if self.approximate else ""
         return (
-            f"Driven by unseen references, the identified robot stays within {position:.2g} rad (m) rms of the "
-            f"measured positions and {self.torque_relative:.1%} of the torque{doubt}."
+            f"Simulated with unseen references, the identified robot deviates by {position:.2g} rad (m) RMS from the "
+            f"measured positions and by {self.torque_relative:.1%} of the torque{doubt}."
         )
 
 
 @single_threaded
 def forward_validation(result: Identification, problem: Problem, progress: Progress | None = None) -> ForwardValidation:
-    """Simulate the problem's runs, which the fit has not seen, with the result's parameters as its experiment drives
-    them, and compare."""
+    """Simulate the problem's runs, which the fit has not used, with the result's parameters under its experiment, and
+    compare."""
     experiment = problem.experiment
     if experiment is None:
         raise DataError(
-            "Forward validation drives the robot in simulation: the problem needs an experiment, i.e. references "
-            "([channels] reference) and a [controller]."
+            "Forward validation simulates the robot: the problem needs an experiment, i.e. references ([channels] "
+            "reference) and a [controller]."
         )
     if result.base.layout.names != problem.model.layout.names:
-        raise ModelError("The result and the problem have different columns: they must be the same robot and terms.")
+        raise ModelError("The result and the problem have different columns: use the same robot and terms.")
     problem = as_identified(problem, result)
     driven = driven_again(problem, np.nan_to_num(result.theta), progress)
     rows = [_compared(problem, run, driven[run.name]) for run in problem.runs]

@@ -1,4 +1,4 @@
-"""validate: scores of an identification on held-out runs, beside the nominal model. One pass, flat memory."""
+"""validate: scores of an identification and the nominal model on held-out runs. One pass, constant memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
+from steelyard.findings import Finding
 from steelyard.identification.prediction import as_identified
 from steelyard.identification.result import Identification, explained
 from steelyard.regression.decimation import DecimationStream
 from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Piece, Samples, Stretch
+from steelyard.signals.samples import Piece, Samples
 from steelyard.validation.residuals import Bin, Histogram, KeptRows, Whiteness, whiteness
 
 TOTAL = "total"
-# Bins over a joint's speeds and over its travel.
+# Numbers of bins over a joint's speeds and over its travel.
 BINS = 20
 # Filtered rows gathered before they are sorted into bins: one call for many tiles.
 _BATCH = 512
@@ -30,11 +31,11 @@ _BATCH = 512
 
 @dataclass(frozen=True)
 class EffortScore:
-    """Errors of a predicted effort ŷ against the measured y, keyed by joint and "total", on the rows `mask` names.
+    """Errors of a predicted effort ŷ against the measured y, keyed by joint and "total", on the rows of `mask`.
 
     relative_error   ‖y − ŷ‖ / ‖y‖
     rmse             ‖y − ŷ‖ / √rows  [N·m | N]
-    r2               1 − ‖y − ŷ‖² / ‖y − ȳ‖², ȳ the mean of the joint's scored rows; below zero is worse than that mean
+    r2               1 − ‖y − ŷ‖² / ‖y − ȳ‖², ȳ the mean of the joint's scored rows; negative if worse than that mean
     "total" pools the squares of all joints, unweighted, each about its own mean. NaN where there are no rows.
     """
 
@@ -49,8 +50,9 @@ class EffortScore:
 class Validation:
     """Scores of an identification and of the nominal model on held-out runs.
 
-    `filtered`: decimated rows behind the parallel filter, as in the fit. `raw`: every sample, effort as measured.
-    `by_run`: filtered scores of each run. `seen`: runs whose log also went into the fit.
+    `filtered`: decimated rows after the parallel filter, as in the fit. `raw`: every sample, effort as measured.
+    `by_run`: filtered scores of each run. `seen`: runs whose log was also used in the fit.
+    `findings`: joints whose effort never changes in a run; their rows of that run are not scored.
     """
 
     robot: str
@@ -63,6 +65,7 @@ class Validation:
     against_velocity: dict[str, tuple[Bin, ...]]
     against_position: dict[str, tuple[Bin, ...]]
     seen: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def relative_error(self) -> dict[str, float]:
@@ -71,7 +74,7 @@ class Validation:
 
     @property
     def verdict(self) -> str:
-        """One honest sentence; "explains" is 1 − ‖y − ŷ‖/‖y‖."""
+        """The result as one sentence; "explains" is 1 − ‖y − ŷ‖/‖y‖."""
         runs = "1 run" if len(self.by_run) == 1 else f"{len(self.by_run)} runs"
         nominal = (
             "no nominal inertias to compare with"
@@ -81,7 +84,7 @@ class Validation:
         filtered, raw = (explained(score.relative_error[TOTAL]) for score in (self.filtered, self.raw))
         said = f"Explains {filtered} of the effort of {runs} (raw effort {raw}, {nominal})."
         if not self.relative_error[TOTAL] < 1.0:
-            said += " That is no better than predicting zero: another robot, payload, unit or sign?"
+            said += " That is no better than predicting zero: check robot, payload, units and signs."
         return said
 
 
@@ -91,13 +94,13 @@ def validate(
 ) -> Validation:
     """Score held-out runs with the filters of the problem that was fitted, and with its mask in rad/s or m/s.
 
-    The parallel filter F is linear, so the filtered rows F(W)θ̂ are F(Wθ̂): torques are streamed, never W.
+    The parallel filter F is linear, so the filtered rows F(W)θ̂ equal F(Wθ̂): torques are streamed, not W.
     """
     model, names = problem.model, problem.model.robot.axis_names
     if result.robot != model.robot.name or result.base.layout.names != model.layout.names:
         raise ModelError(
             f"The result is of robot '{result.robot}' with {len(result.base.layout)} columns, the problem of "
-            f"'{model.robot.name}' with {len(model.layout)}: they must be the same robot and terms."
+            f"'{model.robot.name}' with {len(model.layout)}: use the same robot and terms."
         )
     problem = as_identified(problem, result)
     model = problem.model
@@ -114,7 +117,7 @@ def validate(
         for part in _gathered(_stream(held_out, run, thetas, progress)):
             raw = raw + part.raw
             q, v, still, y, *predicted = part.rows
-            scored = _scored(held_out, run.stretches[part.stretch], part.centre, v, still)
+            scored = _scored(held_out, run, part.stretch, part.centre, v, still)
             own = own + _Sums.of(y, np.stack(predicted), scored)
             residual = y - predicted[0]
             against_velocity.add(v, residual, scored)
@@ -124,8 +127,8 @@ def validate(
         by_run[run.name] = own.score(0, names, held_out.mask)
     if not filtered.rows.any():
         raise DataError(
-            f"{', '.join(by_run)}: no rows are left to score after filtering, decimation and the rest mask. "
-            "Check that the log holds motion, as fast as the mask of the fit asks for."
+            f"{', '.join(by_run)}: no rows are left to score after filtering, decimation and the rest mask. Check that "
+            "the log contains motion above the rest speeds of the fit, and changing efforts."
         )
     speeds = ", ".join(f"{x:.4g}" for x in held_out.rest_speeds)
     every = f"every sample of joint j, effort unfiltered, where |v_j| >= [{speeds}] rad/s or m/s"
@@ -141,13 +144,15 @@ def validate(
         against_velocity=dict(zip(names, against_velocity.bins(), strict=True)),
         against_position=dict(zip(names, against_position.bins(), strict=True)),
         seen=tuple(run.name for run in held_out.runs if run.sha256 in fitted),
+        findings=tuple(held_out.constant_effort_findings()),
     )
 
 
 class _Part(NamedTuple):
-    """Sums over raw samples of a stretch, and the filtered rows they finished.
+    """Sums over raw samples of a stretch, and the filtered rows they completed.
 
-    centre (m,): sample of the stretch each row stands for; rows (4 + k, n, m): q, v, share at rest, y, k predictions.
+    centre (m,): sample of the stretch at the centre of each row; rows (4 + k, n, m): q, v, fraction at rest, y, k
+    predictions.
     """
 
     stretch: int
@@ -174,13 +179,13 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
                     for theta, past in zip(thetas, pasts, strict=True)
                 ]
             )
-            # of a robot with loops: samples at which they do not close predict nothing, nor do rows they reach
+            # robots with loops: samples at which the loops do not close, and rows that use them, have no prediction
             lost = np.isnan(predicted[0]).any(axis=0) if model.looped is not None else None
             if lost is not None:
                 predicted[:, :, lost] = 0.0
             resting = (np.abs(piece.v) < problem.rest_speeds[:, None]).astype(float)
             effort = problem.torque(piece.effort)
-            scored = _scored(problem, stretch, sample, piece.v, resting)
+            scored = _scored(problem, run, index, sample, piece.v, resting)
             raw = _Sums.of(effort, predicted, scored if lost is None else scored & ~lost)
             marks = () if lost is None else (lost[None].astype(float),)
             tile = np.concatenate([piece.q, piece.v, resting, effort, *predicted, *marks])
@@ -203,11 +208,15 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
         progress(f"scoring {run.name}", run.count, run.count)
 
 
-def _scored(problem: Problem, stretch: Stretch, sample: NDArray[np.int64], v: Array, still: Array) -> NDArray[np.bool_]:
-    """(n, m): samples inside the window of their stretch at which the joint moves."""
+def _scored(
+    problem: Problem, run: Samples, stretch: int, sample: NDArray[np.int64], v: Array, still: Array
+) -> NDArray[np.bool_]:
+    """(n, m): samples inside the window of their stretch at which the joint moves; none of a constant effort."""
     moving = problem.moving(v, still)
-    moving[list(problem.silent)] = False
-    return moving & (sample >= stretch.window[0]) & (sample < stretch.window[1])
+    moving[list(problem.without_rows)] = False
+    moving[run.constant_effort] = False
+    first, stop = run.stretches[stretch].window
+    return moving & (sample >= first) & (sample < stop)
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:

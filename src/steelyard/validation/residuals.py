@@ -1,4 +1,4 @@
-"""What is left of the effort: is it white, and does it follow the speed or the position?"""
+"""Residual of the effort: its whiteness, and its dependence on speed and position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 
-# Residual rows kept for their autocorrelation, the longest lag looked at, and the lags whose share is counted.
+# Residual rows kept for their autocorrelation, the longest lag, and the number of lags used for `outside`.
 WHITENESS_ROWS, LONGEST_LAG, COUNTED_LAGS = 16384, 200, 40
 
 
@@ -28,8 +28,8 @@ class Bin:
 class Whiteness:
     """Autocorrelation ρ_0 … ρ_L of one joint's residual, only over pairs of rows that were both scored.
 
-    correlation_rows   1 + 2 Σ ρ_k over the initial positive part: rows that count as one independent row
-    outside            share of the first 40 lags with |ρ_k| > 1.96/√n_k, n_k pairs; 5 % if the residual is white
+    correlation_rows   1 + 2 Σ ρ_k over the initial positive part: number of rows per independent row
+    outside            fraction of the first 40 lags with |ρ_k| > 1.96/√n_k, n_k pairs; 5 % if the residual is white
     """
 
     rows: int
@@ -39,7 +39,7 @@ class Whiteness:
 
 
 def whiteness(residual: Array, scored: NDArray[np.bool_]) -> Whiteness:
-    """Whiteness of residual (m,) on consecutive rows of which `scored` (m,) count; the mean is taken off."""
+    """Whiteness of a residual (m,) minus its mean on consecutive rows, of which those in `scored` (m,) are used."""
     rows = int(scored.sum())
     lags = min(LONGEST_LAG, rows // 4)
     if not lags:
@@ -91,7 +91,7 @@ class Histogram:
 
 
 class KeptRows:
-    """The first residual rows with a gap between stretches that no lag spans."""
+    """The first residual rows, with gaps between stretches so that no lag spans two of them."""
 
     def __init__(self, joints: int) -> None:
         self.residual = [np.zeros((joints, 0))]

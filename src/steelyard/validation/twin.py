@@ -1,4 +1,4 @@
-"""The twin: the whole estimation again on simulated runs with known truth, and what that says of its error bars."""
+"""Twin: the whole estimation repeated on simulated runs with known truth, to check its error bars."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from steelyard.simulation.experiment import with_runs
 
 RUNS = 20
 FEWEST_RUNS = 5
-# Twins that only tell how much of their noise a fit absorbs, and by how much it may be corrected.
+# Number of pilot twins that measure how much of the noise a fit absorbs, and the limit of the correction.
 PILOTS, MOST_CORRECTION = 5, 3.0
 LEVEL = 0.95
-# A change is detectable when a test at this level sees it with this power.
+# A change is detectable when a test at this level finds it with this power.
 SIGNIFICANCE, POWER = 0.05, 0.8
-_MEASURED = "the measured motion, followed exactly"
-_DRIVEN = "the runs driven again by their references under the stated controller"
+_MEASURED = "the measured motion, tracked exactly"
+_DRIVEN = "the runs simulated with their references and the stated controller"
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class TwinParameter:
 
     bias         mean of the estimates − truth, `bias_error` its standard error
     spread       standard deviation of the estimates: the true one; `reported`: root mean square of the reported ones
-    coverage     share of the 95 % intervals that hold the truth, of the `counted` twins that gave one
-    detectable   smallest change between two such experiments that a test at 5 % sees in 80 % of cases
-    is_biased    off by more than the spread, and not by chance (Student's t at 5 %, for as many as were tested)
+    coverage     fraction of the 95 % intervals that contain the truth, of the `counted` twins that gave one
+    detectable   smallest change between two such experiments that a test at 5 % finds in 80 % of cases
+    is_biased    bias larger than the spread, and significant (Student's t at 5 %, corrected for the number of tests)
     """
 
     name: str
@@ -64,9 +64,9 @@ class TwinParameter:
 
 @dataclass(frozen=True)
 class Twin:
-    """What simulated experiments like the real one say of a result.
+    """Results of simulated experiments like the real one.
 
-    `relative_error` is that of the fit, `twin_relative_error` the twins' mean: alike if their noise is like the
+    `relative_error` is that of the fit, `twin_relative_error` the twins' mean: equal if their noise is like the
     residual. `motion` says what moved the twins; `failed` twins gave no estimate.
     """
 
@@ -83,24 +83,24 @@ class Twin:
 
     @property
     def coverage(self) -> float:
-        """Share of all intervals that hold the truth."""
+        """Fraction of all intervals that contain the truth."""
         counted = sum(one.counted for one in self.parameters)
         return sum(one.coverage * one.counted for one in self.parameters if one.counted) / max(counted, 1)
 
     @property
     def sigma_ratio(self) -> float:
-        """Median of true spread over reported σ."""
+        """Median ratio of true spread to reported σ."""
         ratios = [one.spread / one.reported for one in self.parameters if one.reported > 0.0]
         return float(np.median(ratios)) if ratios else float("nan")
 
     @property
     def verdict(self) -> str:
-        """One honest sentence, true of the noise that was simulated."""
+        """The result as one sentence, valid for the simulated noise."""
         biased = sum(one.is_biased for one in self.parameters)
         return (
             f"In {self.runs - self.failed} simulated experiments like this one {self.coverage:.1%} of the 95 % "
-            f"intervals held the truth, estimates spread {self.sigma_ratio:.2f} times as far as σ says, and {biased} "
-            f"of {len(self.parameters)} parameters were off by more than that spread."
+            f"intervals contained the truth, the spread of the estimates was {self.sigma_ratio:.2f} σ, and {biased} of "
+            f"{len(self.parameters)} parameters were biased by more than that spread."
         )
 
 
@@ -113,22 +113,22 @@ def twin(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Twin:
-    """Identify simulated runs of the robot that the result describes, `runs` times with other noise.
+    """Identify simulated runs of the robot that the result describes, `runs` times with different noise.
 
     The problem is that of the result, on its own runs. Each twin moves as the runs did, or as the problem's experiment
-    drives it; its efforts are those of the result's parameters (late by `delay`) with noise of the colour and the
-    correlation between joints of the fit's residual, and of a size that leaves as much, which pilots tell. Its
-    positions have the log's noise and rounding. Filters, derivatives, decimation, mask and estimator are the fit's.
+    drives it. Its efforts are those of the result's parameters (delayed by `delay`) plus noise with the spectrum and
+    the correlation between joints of the fit's residual, scaled by pilot runs such that a fit leaves the same residual.
+    Its positions have the log's noise and rounding. Filters, derivatives, decimation, mask and estimator are the fit's.
     """
     if result.base.layout.names != problem.model.layout.names:
-        raise ModelError("The result and the problem have different columns: they must be the same robot and terms.")
+        raise ModelError("The result and the problem have different columns: use the same robot and terms.")
     if runs < FEWEST_RUNS:
-        raise EstimationError(f"A twin needs {FEWEST_RUNS} runs or more to tell a spread, not {runs}.")
+        raise EstimationError(f"A twin needs at least {FEWEST_RUNS} runs to estimate the spread, not {runs}.")
     estimator = estimator or named_estimator(result.estimator, result.estimator_options)
     truth = as_identified(problem, result)
     theta = np.nan_to_num(result.theta)
     residuals = {run.name: list(_residuals(truth, run, theta)) for run in problem.runs}
-    motions, told = _motions(truth, theta, needs(estimator, SIMULATION), progress)
+    motions, moved_by = _motions(truth, theta, needs(estimator, SIMULATION), progress)
     fitted = problem.with_runs(problem.runs)
     rng = np.random.default_rng(seed)
     size = np.ones((problem.model.robot.dof, 1))
@@ -153,13 +153,13 @@ def twin(
         if progress is not None:
             progress("identifying twins", k + 1 + PILOTS, runs + PILOTS)
     if len(found) < FEWEST_RUNS:
-        raise EstimationError(f"{len(lost)} of {runs} twins gave no estimate, the last one because: {lost[-1]}")
+        raise EstimationError(f"{len(lost)} of {runs} twins gave no estimate; the last error: {lost[-1]}")
     made = Twin(
         result.robot,
         estimator.name,
         runs,
         seed,
-        told,
+        moved_by,
         tuple(_parameters(result, found)),
         result.relative_error.total,
         float(np.mean([one.relative_error.total for one in found])),
@@ -181,20 +181,20 @@ class _Motion(NamedTuple):
 
 
 def _whole(run: Samples) -> Iterator[Piece]:
-    """One piece a stretch."""
+    """One piece per stretch."""
     for k, pieces in groupby(run.open(), key=attrgetter("stretch")):
         parts = [piece[2:] for piece in pieces]
         yield Piece(k, 0, *(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
 
 
 def _times(run: Samples, piece: Piece) -> Array:
-    """Seconds since the run's start, as `observe` counts them."""
+    """Seconds since the run's start, counted as in `observe`."""
     stretch = run.stretches[piece.stretch]
     return stretch.start - run.stretches[0].start + np.arange(piece.q.shape[1]) / run.rate
 
 
 def _late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
-    """x (n, N) as it was each joint's delay before (sense = −1) or will be after (1)."""
+    """x (n, N) at the times t − delay of each joint (sense = −1) or t + delay (1)."""
     if not any(problem.delay):
         return x
     t = np.arange(x.shape[1]) / run.rate
@@ -202,9 +202,9 @@ def _late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
 
 
 def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
-    """Effort minus prediction (n, N) where the joint moves inside the rows that count, else zero; one a stretch.
+    """Effort minus prediction (n, N) where the joint moves inside the rows that are used, else zero; one per stretch.
 
-    Scaled so that the power is that of the part that counts.
+    Scaled so that the power is that of the part that is used.
     """
     for piece in _whole(run):
         stretch, v = run.stretches[piece.stretch], np.abs(piece.v)
@@ -220,7 +220,7 @@ def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
 def _motions(
     problem: Problem, theta: Array, must_be_driven: bool, progress: Progress | None
 ) -> tuple[dict[str, list[_Motion]], str]:
-    """True motion and torque of every run's stretches, and what moved it."""
+    """True motion and torque of every run's stretches, and what moved the runs."""
     if problem.experiment is not None:
         try:
             driven = driven_again(problem, theta, progress)
@@ -247,12 +247,12 @@ def _noisy(
     size: Array,
     rng: np.random.Generator,
 ) -> Samples:
-    """The run as it would be logged and prepared, once more, with `size` (n, 1) times the residuals' noise."""
-    # stated efforts are torques over the identified factor
+    """The run as it would be logged and prepared again, with noise of `size` (n, 1) times the residuals."""
+    # stated efforts are torques divided by the identified factor
     stated = replace(problem, factor=tuple(1.0 / f for f in problem.factor))
     pieces = []
     for k, (motion, rest) in enumerate(zip(motions, residuals, strict=True)):
-        effort = stated.torque(_late(problem, run, motion.torque, -1.0) + size * alike(rest, rng))
+        effort = stated.torque(_late(problem, run, motion.torque, -1.0) + size * noise_like(rest, rng))
         q, v, a = motion[:3]
         if run.derive is not None:
             logged = v + run.velocity_noise[:, None] * rng.standard_normal(v.shape) if len(run.velocity_noise) else None
@@ -262,8 +262,8 @@ def _noisy(
 
 
 def _size(result: Identification, pilots: list[Identification]) -> Array:
-    """By how much noise of the residual's power must grow (n, 1) for a fit to leave the residual again: fits absorb
-    some of it, and position noise adds to it."""
+    """Factor (n, 1) on noise of the residual's power for which a fit leaves the same residual: a fit absorbs part of
+    the noise, and position noise adds to it."""
     wanted = np.array(list(result.relative_error.rmse.values()))
     left = np.array([list(one.relative_error.rmse.values()) for one in pilots] or [wanted])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -282,10 +282,10 @@ def _encoded(run: Samples, q: Array, rng: np.random.Generator) -> Array:
     return np.where(step[:, None] > 0.0, np.round(q / size) * size, q)
 
 
-def alike(x: Array, rng: np.random.Generator) -> Array:
-    """Gaussian-like noise (n, N) without mean whose spectra, and cross-spectra between rows, are those of x.
+def noise_like(x: Array, rng: np.random.Generator) -> Array:
+    """Gaussian-like noise (n, N) with zero mean whose spectra, and cross-spectra between rows, are those of x.
 
-    Every frequency of x gets another phase, the same in all rows.
+    Every frequency of x gets a random phase, the same in all rows.
     """
     count = x.shape[1]
     length = next_fast_len(2 * count, real=True)
@@ -295,7 +295,7 @@ def alike(x: Array, rng: np.random.Generator) -> Array:
     return np.sqrt(length / count) * np.asarray(irfft(turned, length, axis=1))[:, :count]
 
 
-# --- What they say ----------------------------------------------------------------------------------------------------
+# --- Results ----------------------------------------------------------------------------------------------------------
 
 
 def _quantities(result: Identification) -> tuple[Array, Array]:
@@ -312,7 +312,7 @@ def _parameters(result: Identification, found: list[Identification]) -> Iterator
         units += list(result.gains.units)
     truth, _ = _quantities(result)
     value, std = (np.array(x) for x in zip(*map(_quantities, found), strict=True))
-    # what a twin cancelled it did not estimate
+    # a parameter that a twin cancelled was not estimated
     gone = np.array([[name in one.cancelled for name in names] for one in found])
     value, std = np.where(gone, np.nan, value), np.where(gone, np.nan, std)
     freedom = np.array([one.clusters - 1 if one.clusters else np.inf for one in found])
@@ -322,7 +322,7 @@ def _parameters(result: Identification, found: list[Identification]) -> Iterator
         if name in result.cancelled or not np.isfinite(truth[k]):
             continue
         given = np.isfinite(value[:, k])
-        told = given & (std[:, k] > 0.0)
+        usable = given & (std[:, k] > 0.0)
         if given.sum() < FEWEST_RUNS:
             continue
         count = int(given.sum())
@@ -335,9 +335,9 @@ def _parameters(result: Identification, found: list[Identification]) -> Iterator
             bias,
             spread / np.sqrt(count),
             spread,
-            float(np.sqrt(np.mean(std[told, k] ** 2))) if told.any() else float("nan"),
-            float(np.mean(np.abs(value[told, k] - truth[k]) <= half[told, k])) if told.any() else float("nan"),
-            int(told.sum()),
+            float(np.sqrt(np.mean(std[usable, k] ** 2))) if usable.any() else float("nan"),
+            float(np.mean(np.abs(value[usable, k] - truth[k]) <= half[usable, k])) if usable.any() else float("nan"),
+            int(usable.sum()),
             float(np.sqrt(2.0) * factor * spread),
             bool(abs(bias) > max(spread, by_chance)),
         )
@@ -355,8 +355,8 @@ def _findings(made: Twin, found: list[Identification], lost: list[str]) -> Itera
         yield Finding(
             "poor-coverage",
             "warning",
-            f"{made.coverage:.0%} of the 95 % intervals hold the truth{listed}",
-            fix="take the spread for σ, record longer, or use an estimator without bias for this noise",
+            f"{made.coverage:.0%} of the 95 % intervals contain the truth{listed}",
+            fix="use the spread as σ, record longer, or use an estimator that is unbiased for this noise",
         )
     biased = [
         f"{one.name} by {one.bias / one.spread:+.1f} spreads" if one.spread else f"{one.name} by {one.bias:.3g}"
@@ -367,8 +367,8 @@ def _findings(made: Twin, found: list[Identification], lost: list[str]) -> Itera
         yield Finding(
             "biased-estimate",
             "warning",
-            f"parameters off by more than their spread: {', '.join(biased)}",
-            fix="compare estimators; check the cut-offs, which bend fast motion or let position noise through",
+            f"parameters biased by more than their spread: {', '.join(biased)}",
+            fix="compare estimators; check the cut-offs: too low distorts fast motion, too high passes position noise",
         )
     unsettled = sum(any(one.code == "not-converged" for one in each.findings) for each in found)
     if unsettled:
@@ -377,9 +377,9 @@ def _findings(made: Twin, found: list[Identification], lost: list[str]) -> Itera
         yield Finding("twins-failed", "warning", f"{len(lost)} of {made.runs} twins gave no estimate: {lost[-1]}")
     if not 0.5 < made.twin_relative_error / max(made.relative_error, 1e-300) < 2.0:
         yield Finding(
-            "noise-unlike",
+            "noise-mismatch",
             "warning",
-            f"the twins' error is {made.twin_relative_error:.2%}, that of the fit {made.relative_error:.2%}: their "
-            "noise is not like the residual",
-            fix="what is left over may be no noise: see the residual in the report",
+            f"the relative error of the twins is {made.twin_relative_error:.2%}, that of the fit "
+            f"{made.relative_error:.2%}: their noise does not resemble the residual",
+            fix="the residual may not be noise: look at it in the report",
         )

@@ -1,4 +1,4 @@
-"""Loops as equations: the links of a tree seen from the base, what keeps two of their frames together, and J.
+"""Loops as equations: the links of a tree relative to the base, the constraints between two of their frames, and J.
 
 Every function works on one sample or on a pack of them, as wide as its first argument `like`, a zero of that kind; the
 workspace is flat, and each quantity takes as many numbers as `like` has.
@@ -19,26 +19,26 @@ from steelyard._kernels.trigonometry import sine_cosine
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Quantities of one link, seen from the base and about its origin: rotation 9, position 3, the joint's screw 6, velocity
-# 6, acceleration without q̈ 6. Link i is number i + 1; number 0 is the base.
+# Quantities of one link, relative to the base and about its origin: rotation 9, position 3, the joint's screw 6,
+# velocity 6, acceleration without q̈ 6. Link i is number i + 1; number 0 is the base.
 LINK = 30
 # Quantities of a loop: rotation and position of frame A, then of frame B.
 FRAMES = 24
-# What an entry of J is made of: wrench · screw; moments alone (a turn is kept); forces alone (a joint that slides);
-# 1 of a joint that follows another; the slope of the curve it follows.
+# Form of an entry of J: wrench · screw; moments only (a rotational constraint); forces only (a prismatic joint); 1 for
+# a joint that follows another; the slope of the polynomial that it follows.
 WRENCH, MOMENT, FORCE, FOLLOWER, SLOPE = 0, 1, 2, 3, 4
 
 
 class LoopConstraints(NamedTuple):
     """A tree of n joints with m equations c(q) = 0, and the entries of J = ∂c/∂q that are not always zero.
 
-    joint (n, 2): parent, and whether it turns; geometry (n, 54): placement and screw, as of `Joint`;
+    joint (n, 2): parent, and whether it is revolute; geometry (n, 54): placement and screw, as of `Joint`;
     links (F, 2), poses (F, 2, 12): the frames A and B of every frame loop, as link numbers and row-major R, then p;
     row (m, 2), row_scale (m,): the frame loop of an equation and its component 0–5, or −1 and the number of its joint
-    loop; what it is multiplied by;
+    loop; the factor of the equation;
     follower (P, 3), curve (P, K): equation, joint and other of every joint loop, coefficients of its polynomial;
-    entry (E, 4): equation, joint, what it is made of and the slot it goes to; entry_scale (E,). Entries of passive
-    joints come first, `passive_entries` of them.
+    entry (E, 4): equation, joint, form and slot; entry_scale (E,). Entries of passive joints come first,
+    `passive_entries` of them.
     """
 
     joint: Integers
@@ -81,7 +81,7 @@ def _rotation(like, flat, at):
 
 @njit(inline="always", **OPTIONS)
 def _turning(own, i, first, sine, turn):
-    """An entry of [R | p](q) of a joint that turns: P₀ + sin q · P₁ + (1 − cos q) · P₂."""
+    """An entry of [R | p](q) of a revolute joint: P₀ + sin q · P₁ + (1 − cos q) · P₂."""
     return own[i, first] + own[i, 12 + first] * sine + own[i, 24 + first] * turn
 
 
@@ -146,7 +146,7 @@ def move_links(like, joint, v, links):
 
 @njit(**OPTIONS)
 def _place_frame(like, pose, f, end, links, link, frames, at):
-    """A frame fixed to a link, seen from the base."""
+    """A frame fixed to a link, relative to the base."""
     w = width(like)
     r0, r1, r2, r3, r4, r5, r6, r7, r8 = _rotation(like, links, link)
     x, y, z = _vector(like, links, link + 9 * w)
@@ -253,11 +253,11 @@ def entries(like, loops, first, stop, q, links, wrench, matrix):
 
 @njit(**OPTIONS)
 def rates(like, loops, q, v, links, frames, wrench, gamma):
-    """γ = J̇ q̇ (m · w,), what c̈ is without q̈, after `residuals` and `move_links`.
+    """γ = J̇ q̇ (m · w,), the part of c̈ without q̈, after `residuals` and `move_links`.
 
-    With (α, o̊) the links' accelerations without q̈, p = p_B and u = v₂(p) − v₁(p) the velocity between the bodies there:
+    With (α, o̊) the links' accelerations without q̈, p = p_B and u = v₂(p) − v₁(p) their velocity difference there:
         a position:     n·((o̊₂ − o̊₁) + (α₂ − α₁) × p + (ω₂ − ω₁) × v₂(p) − ω₁ × u)
-        a turn a·b:     (α₂ − α₁)·(b × a) + (ω₂ − ω₁)·((ω₂ × b) × a + b × (ω₁ × a))
+        a rotation a·b: (α₂ − α₁)·(b × a) + (ω₂ − ω₁)·((ω₂ × b) × a + b × (ω₁ × a))
         a joint loop:   −p''(q_other) q̇_other²
     """
     w = width(like)
@@ -309,7 +309,7 @@ def rates(like, loops, q, v, links, frames, wrench, gamma):
 
 @njit(**OPTIONS)
 def equations(loops, q, c, jacobian):
-    """c (m,) and J (m, n) of one posture q (n,), with the scales of `loops` and dense: to look at, not to be fast."""
+    """c (m,) and J (m, n) of one posture q (n,), with the scales of `loops`, dense: for inspection, not for speed."""
     n, m = loops.joint.shape[0], loops.row.shape[0]
     links, frames = np.zeros((n + 1) * LINK), np.empty(max(loops.links.shape[0], 1) * FRAMES)
     links[0] = links[4] = links[8] = 1.0

@@ -1,9 +1,9 @@
-"""Sparse Householder QR with a plan made beforehand: J_p of a looped robot, a sample or a pack of samples at a time.
+"""Sparse Householder QR with a precomputed plan: J_p of a looped robot, a sample or a pack of samples at a time.
 
     Q J_p = [R; 0],    Q J_a → X = R⁻¹ (Q J_a)_top,    Q b → y = R⁻¹ (Q b)_top
 
-The pattern of J is that of the mechanism and never changes, so which rows meet in which step, and where their entries
-lie, is worked out once (`steelyard.elimination`). There may be more rows than unknowns: y is the least-squares answer.
+The pattern of J depends only on the mechanism, so the rows of each step, and the slots of their entries, are computed
+once (`steelyard.elimination`). There may be more rows than unknowns: y is the least-squares solution.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ROWS, INNER, OUTER, SLOT, COLUMN, ROW = 0, 1, 2, 3, 4, 5
 class Plan(NamedTuple):
     """Step k eliminates unknown k from some rows, of which the first becomes row k of R.
 
-    step (n_p, 6): how many rows; how many columns of unknowns these touch, k with them, and how many with the
-    right-hand sides; where in `slot`, `column` and `row` the step begins;
+    step (n_p, 6): number of rows; number of columns of unknowns in these, including k, and with the right-hand sides;
+    first index of the step in `slot`, `column` and `row`;
     slot: column by column the slots of the rows: unknown k itself, other unknowns, right-hand sides;
     column: the number of the unknown, or of the right-hand side, of each of these columns;
     row: the rows; blank: slots that start at zero, those of unknowns first (`inner_blank`);
-    slots, rows, right: how many slots, rows of J and right-hand sides there are.
+    slots, rows, right: numbers of slots, rows of J and right-hand sides.
     """
 
     step: Integers
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 @njit(**OPTIONS)
 def factorise(like, plan, full, matrix, reflector, inverse):
-    """Reflect `matrix` into triangular form, with its right-hand sides if `full`; returns the smallest and the largest
+    """Reduce `matrix` to triangular form, with its right-hand sides if `full`; returns the smallest and the largest
     |R_kk|². `reflector` keeps 2/vᵀv and v of every step, `inverse` 1/R_kk."""
     w = width(like)
     for k in range(plan.blank.shape[0] if full else plan.inner_blank):
@@ -81,7 +81,7 @@ def factorise(like, plan, full, matrix, reflector, inverse):
 
 @njit(**OPTIONS)
 def solve(like, plan, matrix, reflector, inverse, b, y):
-    """y (n_p · w,) with J_p y = b in the sense of least squares, after `factorise`; b (m · w,) is used up."""
+    """y (n_p · w,) with J_p y = b in the sense of least squares, after `factorise`; b (m · w,) is overwritten."""
     w = width(like)
     steps = plan.step.shape[0]
     for k in range(steps):
@@ -103,7 +103,7 @@ def solve(like, plan, matrix, reflector, inverse, b, y):
 
 @njit(**OPTIONS)
 def solve_right(like, plan, matrix, inverse, x):
-    """x (n_p · r · w,) with J_p x = the r right-hand sides that `factorise` has reflected."""
+    """x (n_p · r · w,) with J_p x = the r right-hand sides that `factorise` has transformed."""
     w = width(like)
     wide = plan.right * w
     for k in range(plan.step.shape[0] - 1, -1, -1):

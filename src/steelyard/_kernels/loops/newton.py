@@ -1,10 +1,10 @@
 """Loop closure along a run: passive positions, velocities and accelerations of every sample, and the map to them.
 
-A run of samples is cut into as many stretches as a pack has lanes; lane b walks along stretch b, so each sample has its
-predecessor as a neighbour. The first guess extrapolates s = q_p − G q_a, which hardly feels the noise of q_a. Lanes
-that fail are led to their sample by `follow`. Where a stretch ends, its lane takes one step more, onto the first sample
-of the next stretch: if the two do not agree, the next stretch is walked again from there. So the answer is that of one
-walk from the first sample to the last.
+A run of samples is cut into as many stretches as a pack has lanes. Lane b steps through stretch b, so that each sample
+starts from its predecessor. The first guess extrapolates s = q_p − G q_a, which is hardly affected by the noise of q_a.
+Lanes that fail are moved to their sample by `follow`. At the end of a stretch, its lane takes one more step, to the
+first sample of the next stretch: if the two do not agree, the next stretch is computed again from there. The result is
+therefore that of one pass from the first sample to the last.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from steelyard._kernels.spatial import OPTIONS
 
 __all__ = ["Loops", "Work", "close", "close_one", "closing_scratch", "side_at"]
 
-# Samples a guess looks back on, and its weights for 1, 2, … samples known: polynomials of degree 0 to 5. A smooth
-# motion at 1 kHz is guessed to rounding, so that one evaluation of the equations is all it takes.
+# Number of samples used for a guess, and its weights for 1, 2, … known samples: polynomials of degree 0 to 5. A smooth
+# motion at 1 kHz is predicted to rounding, so that one evaluation of the equations is enough.
 _PAST = 6
 _WEIGHTS = np.array(
     [
@@ -54,11 +54,11 @@ _WEIGHTS = np.array(
         [6.0, -15.0, 20.0, -15.0, 6.0, -1.0],
     ]
 )
-# Stretches shorter than this are not worth a lane.
+# Shorter stretches do not use a lane of their own.
 _SHORTEST = 6
-# What a lane is doing in a step: nothing, walking along its stretch, comparing with the first sample of the next.
+# Task of a lane in a step: idle, stepping through its stretch, comparing with the first sample of the next.
 _IDLE, _WALKING, _COMPARING = 0, 1, 2
-# Two ways to the same sample agree to this, in units; two assemblies differ by far more.
+# Two solutions of the same sample agree to this, in units; two assembly modes differ by far more.
 _SAME = 1e-6
 
 
@@ -82,9 +82,9 @@ class Told(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Where the lanes are: q (n · w,) and x (n_p · n_a · w,) of the last good sample, older (5 · n · w,) good ones, the
-    newest first; weight (_PAST · w,) of all six; known (w,): how many of them are neighbours in time; start, stop (w,)
-    of the stretches; sample, task, fault (w,) of the step; differs (w,): the next stretch does not go on from here."""
+    """State of the lanes: q (n · w,) and x (n_p · n_a · w,) of the last good sample, older (5 · n · w,) good ones, the
+    newest first; weight (_PAST · w,) of all six; known (w,): number of neighbours in time among them; start, stop (w,)
+    of the stretches; sample, task, fault (w,) of the step; differs (w,): the next stretch does not continue here."""
 
     q: Floats
     x: Floats
@@ -154,7 +154,7 @@ def _guess(like, loops, work, lanes):
         value = load(like, lanes.weight, 0) * load(like, lanes.q, j * w)
         for r in range(1, _PAST):
             value = value + load(like, lanes.weight, r * w) * load(like, lanes.older, ((r - 1) * n + j) * w)
-        # for the moment, what the polynomial says of all joints stands where velocities will
+        # the polynomial's values of all joints are stored temporarily in the place of velocities
         store(work.v, j * w, value)
     for p in range(loops.passive.shape[0]):
         j = loops.passive[p] * w
@@ -170,8 +170,7 @@ def _guess(like, loops, work, lanes):
 
 @njit(**OPTIONS)
 def _lead(like, loops, work, lanes, way, given):
-    """Lead lanes that are stuck, or whose change does not agree with their map, to their samples by `follow`; True if
-    there are any."""
+    """Move lanes that are stuck, or disagree with their map, to their samples by `follow`; True if there are any."""
     w = work.active.shape[0]
     unsteadiness(like, loops, work, lanes.q, lanes.x)
     lost = False
@@ -186,7 +185,7 @@ def _lead(like, loops, work, lanes, way, given):
         lost = lost or not good
     if not lost:
         return False
-    # the others wait where they are
+    # the others keep their posture
     way.q[:] = work.q
     for b in range(w):
         if way.code[b] == LOST:
@@ -195,7 +194,7 @@ def _lead(like, loops, work, lanes, way, given):
                 way.goal[a * w + b] = given.q[a, lanes.sample[b]]
     led = way.code.copy()
     follow(like, loops, work, way)
-    # a straight way from the last good sample may leave the workspace where one from home does not
+    # a straight path from the last good sample may leave the workspace where one from home does not
     again = False
     for b in range(w):
         if way.code[b]:
@@ -215,7 +214,7 @@ def _lead(like, loops, work, lanes, way, given):
 
 @njit(**OPTIONS)
 def _write(loops, work, lanes, given, told):
-    """Put the lanes' postures, velocities, accelerations and maps where they belong."""
+    """Write the lanes' postures, velocities, accelerations and maps to the output."""
     w, axes = lanes.task.shape[0], loops.axes.shape[0]
     for b in range(w):
         if lanes.task[b] != _WALKING:
@@ -244,13 +243,13 @@ def _write(loops, work, lanes, given, told):
 
 @njit(**OPTIONS)
 def _differs(loops, work, lanes, told, b):
-    """Does the first sample of the next stretch say otherwise than what this lane finds there?"""
+    """Whether the first sample of the next stretch differs from the result of this lane."""
     w, i = lanes.task.shape[0], lanes.sample[b]
     if lanes.fault[b] or told.fault[i]:
         return lanes.fault[b] != told.fault[i]
     for p in range(loops.passive.shape[0]):
         j = loops.passive[p]
-        # written so that a NaN is caught too
+        # written so that a NaN is detected too
         if not abs(told.q[j, i] - work.q[j * w + b]) <= _SAME * loops.unit[p]:
             return True
     return False
@@ -275,7 +274,7 @@ def _remember(work, lanes):
 
 @njit(**OPTIONS)
 def _walk(like, loops, work, lanes, way, given, told):
-    """Walk every lane along its stretch, and one step more to compare with the first sample of the next."""
+    """Step every lane through its stretch, and one step more to compare with the first sample of the next."""
     w, axes = lanes.task.shape[0], loops.axes.shape[0]
     longest = 0
     for b in range(w):
@@ -308,8 +307,8 @@ def _walk(like, loops, work, lanes, way, given, told):
 
 @njit(**OPTIONS)
 def _run(like, loops, work, lanes, way, given, told, length, only, state):
-    """Lead lanes from the posture `state` (n,) to the first samples of their stretches and walk along these: all lanes,
-    or `only` one. Where many set out at once, those that are not led there stay idle."""
+    """Move lanes from the posture `state` (n,) to the first samples of their stretches and step through these: all
+    lanes, or `only` one. If many start at once, those that cannot be moved there stay idle."""
     w, total = lanes.task.shape[0], given.q.shape[1]
     for b in range(w):
         lanes.start[b], lanes.stop[b], lanes.known[b] = min(b * length, total), min((b + 1) * length, total), 0
@@ -336,7 +335,7 @@ def close(loops, state, q_a, v_a, a_a, q, v, a, map, margin, fault):
     """Close the loops of a run of samples q_a, v_a, a_a (n_a, N).
 
     Fills q, v, a (n, N), map (n, n_a, N) with v = map · v_a, margin and fault (N,). `state` (n,) is the last good
-    posture, in and out. Faulty samples hold NaN but for q of the axes; the walk goes on from the last good one.
+    posture, in and out. Faulty samples hold NaN except for q of the axes; the next starts from the last good one.
     """
     given, told, like = Given(q_a, v_a, a_a), Told(q, v, a, map, margin, fault), spread(0.0)
     total, w = q_a.shape[1], WIDTH

@@ -1,10 +1,10 @@
-"""One posture of a looped robot: its loops closed by Newton's method, its map, and how far it can be trusted.
+"""One posture of a looped robot: its loops closed by Newton's method, its map, and its margin from a singularity.
 
 The passive coordinates solve c(q) = 0 for given axes. Near a solution, with J = [J_p J_a] and y the least-squares
 solution of J_p y = c,
     q_p ← q_p − y,        q̇_p = G q̇_a,  G = −J_p⁺ J_a,        q̈_p = G q̈_a + g,  g = −J_p⁺ J̇ q̇.
 Corrections are measured in radians and in the robot's length. Code 0 is a good posture, SINGULAR one at which the loops
-do not fix the passive joints, LOST one that cannot be reached without taking the robot apart.
+do not determine the passive joints, LOST one that cannot be reached without a change of assembly mode.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 SINGULAR, LOST = 1, 2
-# A correction this small leaves nothing to correct: G and g of that posture are exact to rounding.
+# After a correction this small no further one is needed: G and g of that posture are exact to rounding.
 SETTLED = 5e-13
-# Where rounding keeps corrections from shrinking on, they must at least be below this.
+# If rounding keeps corrections from decreasing further, they must at least be below this.
 STALLED = 1e-9
-# From a correction below this the next one is (quadratic convergence) about SETTLED: time to ask for G too.
+# After a correction below this the next one is (quadratic convergence) about SETTLED: G is computed with it.
 NEARLY = 3e-7
-# A first correction beyond this [rad, robot lengths] comes from no neighbour of the solution.
+# A first correction above this [rad, robot lengths] means that the start is not near the solution.
 FAR = 0.5
-# Equations that more rows than unknowns leave open: geometry given to six digits closes to about this.
+# Closure error of equations with more rows than unknowns: geometry given to six digits closes to about this.
 CLOSED = 1e-6
-# Smallest |R_kk| over the largest. Beside a fold at margin m, rounding ε moves q_p by ε/m and G by ε/m² of itself:
-# at 1e-5 it keeps five digits.
+# Smallest |R_kk| over the largest. Near a fold at margin m, rounding ε changes q_p by ε/m and G by ε/m², relative: at
+# 1e-5 five digits are left.
 LEAST_MARGIN = 1e-5
-# Posture and map must agree: the change of q_p and the mean G of both ends times the change of q_a, to a quarter.
+# Posture and map must agree: the change of q_p and the mean G of both ends times the change of q_a, within a quarter.
 UNSTEADY = 0.25
-# Rounds of Newton's method to a neighbour.
+# Iterations of Newton's method to a neighbour.
 ROUNDS = 10
 
 
 class Loops(NamedTuple):
     """A looped mechanism: equations, plan of elimination, axes (n_a,) and passive joints (n_p,) in the order of
     elimination, the units [1 | m] of the latter (n_p,), its posture at home (n,), and the side of its singularities on
-    which it is assembled: the sign of det J_p at home up to a fixed one (`side_of`), 0 where more rows than unknowns
-    leave J_p without one."""
+    which it is assembled: the sign of det J_p at home up to a fixed one (`side_of`), 0 if J_p has more rows than
+    unknowns and therefore no determinant."""
 
     constraints: LoopConstraints
     plan: Plan
@@ -70,8 +70,8 @@ class Loops(NamedTuple):
 class Work(NamedTuple):
     """Memory of one posture or pack of postures; flat, each quantity as wide as a pack.
 
-    The last four are lane by lane: those that take part, those whose corrections did not shrink, the last correction,
-    and |Δq_p − …|², |Δq_p|² of `unsteadiness`.
+    The last four are per lane: those that take part, those whose corrections did not decrease, the last correction, and
+    |Δq_p − …|², |Δq_p|² of `unsteadiness`.
     """
 
     q: Floats
@@ -129,7 +129,7 @@ def workspace(loops, w):
 
 @njit(**OPTIONS)
 def evaluate(like, loops, work, full):
-    """Residuals c at work.q, the correction y they ask for and, if `full`, x = −G in units."""
+    """Residuals c at work.q, their correction y and, if `full`, x = −G in units."""
     w = width(like)
     equations, plan = loops.constraints, loops.plan
     pose_links(like, equations.joint, equations.geometry, work.q, work.sine, work.cosine, work.links)
@@ -166,7 +166,7 @@ def correct(like, loops, work):
 
 @njit(**OPTIONS)
 def move(like, loops, work):
-    """Passive velocities of work.v from those of the axes, and −g in units in work.y, after `evaluate` in full."""
+    """Passive velocities of work.v from those of the axes, and −g in units in work.y, after a full `evaluate`."""
     w = width(like)
     axes = loops.axes.shape[0]
     for p in range(loops.passive.shape[0]):
@@ -183,7 +183,7 @@ def move(like, loops, work):
 def unsteadiness(like, loops, work, q, x):
     """|Δq_p − ½ (G + G') Δq_a|² and |Δq_p|² in units, from posture q with x = −G to that of `work`.
 
-    Near a fold of the mechanism, where two assemblies meet, they part long before G is infinite.
+    Near a fold of the mechanism, where two assembly modes meet, they differ long before G is infinite.
     """
     w = width(like)
     axes = loops.axes.shape[0]
@@ -203,7 +203,7 @@ def unsteadiness(like, loops, work, q, x):
 
 @njit(**OPTIONS)
 def steady(work, b):
-    """Does what `unsteadiness` found in lane b speak for one assembly?"""
+    """Whether the result of `unsteadiness` in lane b indicates one assembly mode."""
     return work.changes[b] <= UNSTEADY**2 * work.changes[work.active.shape[0] + b] + STALLED**2
 
 
@@ -217,7 +217,7 @@ def margin(work, b):
 @njit(**OPTIONS)
 def side_of(loops, work, b):
     """Π sign R_kk of lane b. Every step of the elimination reflects once, so for as many rows as unknowns it is the
-    sign of det J_p up to a fixed one, and changes at singularities only: those part one assembly from the other."""
+    sign of det J_p up to a fixed one. It changes at singularities only, which separate the assembly modes."""
     w, side = work.active.shape[0], 1.0
     for p in range(loops.passive.shape[0]):
         side = -side if work.inverse[p * w + b] < 0.0 else side
@@ -226,30 +226,30 @@ def side_of(loops, work, b):
 
 @njit(**OPTIONS)
 def assembled(loops, work, b):
-    """Is lane b on the side of the singularities on which the robot was assembled?"""
+    """Whether lane b is on the side of the singularities on which the robot was assembled."""
     return loops.side == 0.0 or side_of(loops, work, b) == loops.side
 
 
 @njit(**OPTIONS)
 def closed(work, b):
-    """Are the equations of lane b satisfied, those too that more rows than unknowns leave to themselves?"""
+    """Whether the equations of lane b are satisfied, including those in excess of the unknowns."""
     return np.sqrt(work.sizes[work.active.shape[0] + b]) <= CLOSED
 
 
 @njit(**OPTIONS)
 def set_lane(to, source, b, w):
-    """Lane b of one array into that of another."""
+    """Copy lane b of one array to that of another."""
     for k in range(b, to.shape[0], w):
         to[k] = source[k]
 
 
 @njit(**OPTIONS)
 def settle(like, loops, work, q, full):
-    """Newton's method on work.q with its axes held, in the active lanes. Corrections must shrink by four in every
-    round: then the start was a neighbour of the solution and of no other. Lanes in which they do not are stuck and go
-    back to q. Ends with `evaluate` in full at the postures found, but for the last correction; unless all are stuck.
-    With `full` it begins so too, which is all it takes from good guesses. Returns the largest first correction."""
-    # not width(like): LLVM would write out every loop over lanes eight times
+    """Newton's method on work.q with fixed axes, in the active lanes. Corrections must decrease by a factor of four per
+    iteration: then the start was near this solution and no other. Lanes in which they do not are stuck and go back to
+    q. Ends with a full `evaluate` at the postures found, before the last correction; unless all are stuck. With `full`
+    it also begins so, which is enough for good guesses. Returns the largest first correction."""
+    # not width(like): LLVM would unroll every loop over lanes eight times
     lanes, first = work.active.shape[0], 0.0
     for b in range(lanes):
         work.stuck[b], work.before[b] = 0, np.inf
@@ -267,7 +267,7 @@ def settle(like, loops, work, q, full):
                 first = max(first, size)
             if not (size <= SETTLED or (size <= STALLED and size > 0.25 * work.before[b])):
                 waiting = True
-                # written so that a NaN is caught too
+                # written so that a NaN is detected too
                 if size <= min(FAR, 0.25 * work.before[b]) and not last:
                     worst = max(worst, size)
                 else:

@@ -1,4 +1,4 @@
-"""The way from one posture of a looped robot to another, without taking it apart."""
+"""The path from one posture of a looped robot to another, without a change of assembly mode."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from steelyard._kernels.loops.posture import (
 from steelyard._kernels.packs import load, store, width
 from steelyard._kernels.spatial import OPTIONS
 
-# Rounds of Newton's method to see whether a posture closes at all.
+# Iterations of Newton's method to find whether a posture closes.
 LOOKS = 32
-# Parts of the way below which a posture counts as out of reach. The margin shrinks like the root of what is left.
+# Smallest fraction of the path; below it a posture is out of reach. The margin decreases as the root of the rest.
 LEAST_STEP = 2.0**-30
-# A lane that comes down to steps like this stands before a fold: time to see whether there is anything behind it.
+# A lane with steps this small is close to a fold: test whether the goal closes.
 LOOK_STEP = 2.0**-10
 
 
 class Way(NamedTuple):
-    """Where lanes are on their way to `goal` (n_a · w,): the last good posture q (n · w,) and its x; where they set out
-    `begin` (n_a · w,); the parts of the way done and aimed at, and the step (w,); codes (w,); lanes that are to look
-    ahead, and those that have (w,)."""
+    """State of lanes on their path to `goal` (n_a · w,): the last good posture q (n · w,) and its x; their start
+    `begin` (n_a · w,); the fractions of the path done and attempted, and the step (w,); codes (w,); lanes that are to
+    look ahead, and those that have (w,)."""
 
     q: Floats
     x: Floats
@@ -75,7 +75,7 @@ def new_way(loops, w):
 
 @njit(**OPTIONS)
 def _aim(like, loops, work, way):
-    """Postures at the parts of the way aimed at, extrapolated from the last good ones with their maps."""
+    """Postures at the attempted fractions of the path, extrapolated from the last good ones with their maps."""
     w = width(like)
     axes, part = loops.axes.shape[0], load(like, way.aim, 0)
     for p in range(loops.passive.shape[0]):
@@ -93,9 +93,9 @@ def _aim(like, loops, work, way):
 
 @njit(**OPTIONS)
 def _look_ahead(like, loops, work, way):
-    """Do the goals of the lanes marked in way.look close at all? Newton's method with short steps goes straight there,
-    be it to another assembly. A lane whose goal closes at a singularity is SINGULAR; that one, and one whose residual
-    stops to shrink, are active no longer."""
+    """Whether the goals of the lanes marked in way.look close. Newton's method with short steps goes straight there,
+    possibly to another assembly mode. A lane whose goal closes at a singularity is SINGULAR; that one, and one whose
+    residual stops decreasing, become inactive."""
     w = width(like)
     lanes, hope = work.active.shape[0], way.look.copy()
     best, mark = np.full(lanes, np.inf), np.full(lanes, np.inf)
@@ -104,9 +104,9 @@ def _look_ahead(like, loops, work, way):
         for b in range(lanes):
             if hope[b]:
                 work.q[loops.axes[a] * w + b] = way.goal[a * w + b]
-    # at a singularity each round only halves what is left
+    # at a singularity each iteration only halves the error
     for turn in range(LOOKS):
-        # never in full; a plain False would have everything below compiled once more
+        # never full; a literal False would compile everything below a second time
         evaluate(like, loops, work, turn < 0)
         searching = False
         for b in range(lanes):
@@ -122,7 +122,7 @@ def _look_ahead(like, loops, work, way):
                 hope[b] = 0
                 if not regular:
                     way.code[b], work.active[b] = SINGULAR, 0
-            # written so that a NaN is caught too
+            # written so that a NaN is detected too
             elif turn % 4 == 3:
                 if not best[b] <= 0.9 * mark[b] or turn == LOOKS - 1:
                     hope[b] = work.active[b] = 0
@@ -135,9 +135,9 @@ def _look_ahead(like, loops, work, way):
 
 @njit(**OPTIONS)
 def follow(like, loops, work, way):
-    """Take the closed postures way.q of lanes with code LOST to axes way.goal, along straight lines of q_a and in steps
-    small enough that each stays the same assembly. Then code is 0, and q and x are those at the goal; or it is SINGULAR
-    or still LOST, and they are those of a posture on the way."""
+    """Move the closed postures way.q of lanes with code LOST to axes way.goal, along straight lines of q_a and in steps
+    small enough to keep the assembly mode. Then code is 0, and q and x are those at the goal; or it is SINGULAR or
+    still LOST, and they are those of a posture on the path."""
     w = width(like)
     lanes, axes = work.active.shape[0], loops.axes.shape[0]
     for a in range(axes):

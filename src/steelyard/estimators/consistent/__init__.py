@@ -1,1 +1,1 @@
-"""Least squares over robots that can exist."""
+"""Least squares over physically consistent robots."""

@@ -1,4 +1,4 @@
-"""Least squares over robots that can exist: a full standard set, with a certificate."""
+"""Least squares over physically consistent robots: a full standard set, with a certificate."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from steelyard.regression.problem import Problem
 
 Choice = Literal["cross-validation", "l-curve"]
 CHOICES = {"cross-validation": chosen_weight, "l-curve": corner_weight}
-# Weight zero is a rope: a prior a thousand times wider than stated decides what data and constraints leave open.
+# Weight zero is replaced by this weight: a prior a thousand times wider than stated, which decides only what data and
+# constraints leave open.
 ROPE = 1e-6
-# The rope is never thinner than this part of the strongest row of data, or the solver would not feel it.
+# Lower bound of that weight relative to the strongest row of data, so that it is not lost in rounding.
 THINNEST = 1e-14
-# Least squares that is so close to what is possible [σ] may be possible as it is.
+# Unconstrained least squares within this distance of the feasible set [σ] may itself be feasible.
 AT_HAND = 1.0
-# A value of more standard deviations than this tells how large things are.
+# A value larger than this many standard deviations is certain enough to set the scale of its unit ...
 SURE = 3.0
-# … if the motion shows it by more than this part of the best shown of its unit.
+# ... if the motion excites it by more than this fraction of the best excited value of its unit.
 HARDLY = 1e-6
 
 
 @final
 @dataclass(frozen=True)
 class Consistent(Estimator):
-    """Weighted least squares over the standard parameters of robots that can exist.
+    """Weighted least squares over the standard parameters of physically consistent robots.
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0, `constraints`
 
-    P_l is the pseudo-inertia of link or payload l. `weight` 0: nothing is pulled, and of all sets that fit as well the
-    one nearest to the robot file is taken; a number, "cross-validation" or "l-curve". d is the `regulariser`:
-    "euclidean" in `widths`, "entropic" or "pull-back". `weighting` "wls" has a σ a joint, "ls" one for all.
+    P_l is the pseudo-inertia of link or payload l. `weight` is a number, "cross-validation" or "l-curve". With 0 there
+    is no prior: of all sets that fit equally well, the one nearest to the robot file is taken. d is the `regulariser`:
+    "euclidean" in `widths`, "entropic" or "pull-back". `weighting` "wls" uses one σ per joint, "ls" one for all.
     """
 
     weight: float | Choice = 0.0
@@ -85,10 +86,10 @@ class Consistent(Estimator):
     def constrained(
         self, base: BaseParameters, information: Information, weights: Array, data: Data, free: Estimate | None
     ) -> Estimate:
-        """The physical estimate by the squares of `data`, with the error bars of the unconstrained estimate `free`.
+        """The physical estimate from the rows of `data`, with the error bars of the unconstrained estimate `free`.
 
-        Where there is none, they come from the `information` with `weights` (n,) of its joints and the prior. These
-        choose the prior's weight too.
+        Without `free`, the error bars come from the `information` with `weights` (n,) of its joints and the prior.
+        These also choose the weight of the prior.
         """
         scales = believable_scales(base, data)
         thin = rope(base.layout, scales, self.widths)
@@ -113,7 +114,7 @@ class Consistent(Estimator):
         return float(self.weight), ()
 
     def _unpulled(self, base: BaseParameters, data: Data, thin: Prior, scales: ConeScales) -> Answer:
-        """The unconstrained base values where they are possible, else the nearest possible ones."""
+        """The unconstrained base values if they are feasible, else the nearest feasible ones."""
         least = max(ROPE, THINNEST * float(np.abs(data.rows[:, :-1] @ base.map * thin.width).max()) ** 2)
         rows = np.vstack([data.standard(base), np.sqrt(least) * thin.rows])
         near = fitted(base, rows, self.constraints, scales)
@@ -126,22 +127,23 @@ class Consistent(Estimator):
     def _pulled(
         self, base: BaseParameters, data: Data, pulled: Pull, weight: float, thin: Prior, scales: ConeScales
     ) -> Answer:
-        entropies, told = pulled.entropies(base.layout, weight, self.widths.inertia), pulled.prior.told
-        by_entropy = np.zeros(len(told), bool)
+        entropies, informed = pulled.entropies(base.layout, weight, self.widths.inertia), pulled.prior.has_prior
+        by_entropy = np.zeros(len(informed), bool)
         for entropy in entropies:
             by_entropy[entropy.columns] = True
-        silent = replace(thin, width=np.where(told, np.inf, thin.width))
+        silent = replace(thin, width=np.where(informed, np.inf, thin.width))
         prior = np.sqrt(weight) * pulled.prior.rows
-        squares = [data.standard(base), prior[~by_entropy[told]], np.sqrt(ROPE) * silent.rows]
-        nearly = prior[by_entropy[told]] if entropies else None
+        squares = [data.standard(base), prior[~by_entropy[informed]], np.sqrt(ROPE) * silent.rows]
+        nearly = prior[by_entropy[informed]] if entropies else None
         return fitted(base, np.vstack(squares), self.constraints, scales, entropies, nearly)
 
 
 def believable_scales(base: BaseParameters, data: Data) -> ConeScales:
-    """Sizes of bodies and columns.
+    """Scales of bodies and columns for the solver.
 
-    What the motion hardly shows has values of any size by itself, and bodies of that size would blind the solver to all
-    others: such values count for no more than the largest of their unit that is sure, or in the robot file.
+    Parameters that the motion hardly excites have arbitrary values, and bodies scaled by them would hide all others
+    from the solver. Such values are limited to the largest value of their unit that is certain or stated in the robot
+    file.
     """
     reference, value = nominal_or_zero(base.layout), np.nan_to_num(data.value)
     largest, seen = np.abs(base.map).max(axis=1), np.linalg.norm(data.rows[:, :-1], axis=0)

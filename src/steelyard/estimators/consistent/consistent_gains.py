@@ -1,4 +1,4 @@
-"""Drive gains and a standard set that can exist, by the likelihood of the efforts."""
+"""Drive gains and a physically consistent standard set, by the likelihood of the efforts."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 
-# Steps end when no gain moves by more than this share of itself.
+# Steps end when no gain changes by more than this relative amount.
 TOLERANCE, MOST_STEPS = 1e-7, 20
-# What still moves at the end matters above this part of a gain's σ.
+# A remaining change matters above this fraction of a gain's σ.
 SETTLED = 0.01
 
 
 @final
 @dataclass(frozen=True)
 class ConsistentGains(Estimator):
-    """Drive gains as in gains, parameters as in consistent, together.
+    """Drive gains as in gains, parameters as in consistent, estimated together.
 
     (ĝ, θ̂) = argmin Σ_j ‖e_j − (W_j θ + K_j)/g_j‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0
 
-    K_j is the torque of what is known of the payload, which gives the scale. Linear in θ for given gains: Gauss–Newton
-    from the unconstrained estimate, each step a convex problem. Options as in consistent.
+    K_j is the torque of the known parameters of the payload, which gives the scale. The problem is linear in θ for
+    given gains: Gauss–Newton from the unconstrained estimate, each step a convex problem. Options as in consistent.
     """
 
     weight: float | Choice = 0.0
@@ -64,7 +64,7 @@ class ConsistentGains(Estimator):
         torques = in_torques(information, free).without_known()
         sigma = joint_deviations(torques, base)
         weights = np.where(np.isfinite(sigma), 1.0 / sigma, 0.0)
-        # what this motion makes of the parameters that it does not show, whatever the gains
+        # the combinations into which the unexcited parameters enter for this motion, independent of the gains
         shares = Data(stacked(torques, base.kept, weights), free.value).shares[blocks.excited]
         at = GainSolution(free.gains.factor[motors], free.value[blocks.excited])
         found, moves = free, np.full(len(motors), np.inf)
@@ -83,22 +83,22 @@ class ConsistentGains(Estimator):
         if np.all((moves <= TOLERANCE) | (parts <= SETTLED)):
             return found
         message = (
-            f"the gains still move by {moves.max():.1g} of themselves, {np.nanmax(parts):.1g} σ, "
-            f"after {MOST_STEPS} steps"
+            f"the gains still change by a relative {moves.max():.1g}, {np.nanmax(parts):.1g} σ, after {MOST_STEPS} "
+            "steps"
         )
-        advice = "compare with the estimator gains; carry a heavier payload, or state more of it"
-        return found.with_findings([Finding("gains-not-settled", "warning", message, fix=advice)])
+        advice = "compare with the estimator gains; use a heavier payload, or state more of its parameters"
+        return found.with_findings([Finding("gains-not-converged", "warning", message, fix=advice)])
 
 
 def _deviations(gains: GainEstimate) -> Array:
-    """σ of the gains (n,): robust, classical where there is no robust one."""
+    """σ of the gains (n,): the robust one, or the classical one where there is no robust one."""
     count = len(gains.factor)
     robust, classical = (np.sqrt(np.diagonal(c)[:count]) for c in (gains.covariance, gains.covariance_classical))
     return np.where(np.isfinite(robust) & (robust > 0.0), robust, classical)
 
 
 def _marginal(equations: DriveEquations, at: GainSolution, shares: Array) -> Array:
-    """Rows [R | y] (b + 1, b + 1) of all base parameters, the gains being the best for each: linearised at (g, χ)."""
+    """Rows [R | y] (b + 1, b + 1) of all base parameters, with the best gains for each: linearised at (g, χ)."""
     count = len(at.value)
     jacobian = equations.jacobian(at)
     y = jacobian[:, :count] @ at.value + equations.residual(at)
@@ -107,7 +107,7 @@ def _marginal(equations: DriveEquations, at: GainSolution, shares: Array) -> Arr
 
 
 def _gains(equations: DriveEquations, value: Array) -> Array:
-    """g_j = ‖t_j‖² / (t_j · e_j), the best for torques t = W χ + K."""
+    """g_j = ‖t_j‖² / (t_j · e_j), the best gains for torques t = W χ + K."""
     torque = equations.torque(value)
     squares, products = (np.bincount(equations.motor, x) for x in (torque**2, torque * equations.effort))
     return squares / products

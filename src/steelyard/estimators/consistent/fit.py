@@ -1,4 +1,4 @@
-"""Least squares over physical standard sets: the fit, and the estimate made of it with its certificate."""
+"""Least squares over physical standard sets: the fit, and the resulting estimate with its certificate."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from steelyard.physical.cones import (
     ConeScales,
     Entropy,
     clipped,
-    in_words,
     least_squares,
     minimise,
+    status_text,
     violation,
 )
 from steelyard.physical.consistency import check_stated, held_columns, link_columns, pseudo_inertia
@@ -35,27 +35,27 @@ from steelyard.physical.nearest import GOOD, INSIDE, NOISE_SIGMA, cones_of, scat
 from steelyard.regression.information import Information, triangular
 from steelyard.regression.scores import score
 
-# Eigenvalues are cut at this part of a body's size: as little as rounding allows for none to come out negative.
+# Eigenvalues are clipped at this fraction of a body's size, the smallest at which rounding leaves none negative.
 FLOOR = 1e-11
-# A body or drive column closer than this to the boundary, in units of its size, lies on it.
+# A body or drive column closer than this to the boundary, in units of its size, is on the boundary.
 ON_BOUNDARY = 1e-6
-# A residual below this part of the effort is rounding.
+# A residual below this fraction of the effort is rounding.
 ROUNDING = 1e-6
-# A residual that grows by more than this says that something in the model is wrong.
+# A relative increase of the residual above this means that part of the model is wrong.
 DEAR = 0.03
-# A mass that is so many times the robot file's, or so small a part of it, is named.
+# A mass more than this many times larger or smaller than in the robot file is reported.
 FAR_OFF = 5.0
-# A rotor inertia that data wants negative.
+# Advice where the data ask for a negative rotor inertia.
 ROTORS = (
-    "rotor inertias stand at zero: where efforts come from joint torque sensors no rotor is felt, so leave the term "
-    "'rotor' out, or state constraints.nonnegative without Ia; else "
+    "rotor inertias are at zero: joint torque sensors do not measure the rotor, so with them remove the term 'rotor', "
+    "or set constraints.nonnegative without Ia; otherwise "
 )
 
 
 class Data(NamedTuple):
     """Rows [R | y] (k, b + 1) in base parameters, in units of σ, and their least-squares values (b,).
 
-    NaN are those that the motion does not show; what they share with others is carried by these.
+    Values that the motion does not excite are NaN; the excited ones include their contribution.
     """
 
     rows: Array
@@ -63,14 +63,16 @@ class Data(NamedTuple):
 
     @staticmethod
     def solved(rows: Array) -> Data:
-        """The rows with the smallest of their least-squares values."""
+        """The rows with their least-squares solution of smallest norm."""
         if not np.all(np.isfinite(rows)):
-            raise EstimationError("The numbers overflow: positions or efforts are absurd. Check units, ratio and gain.")
+            raise EstimationError(
+                "Numerical overflow: positions or efforts are implausibly large. Check units, ratio and gain."
+            )
         return Data(rows, np.asarray(np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0], float))
 
     @property
     def least(self) -> float:
-        """‖y − R χ̂‖ in σ, the least there is."""
+        """‖y − R χ̂‖ in σ, the minimum."""
         return self.residual(np.nan_to_num(self.value))
 
     def residual(self, value: Array) -> float:
@@ -78,12 +80,12 @@ class Data(NamedTuple):
         return float(np.linalg.norm(self.rows @ np.append(-value, 1.0)))
 
     def moved(self, value: Array) -> float:
-        """How far base values are from the least-squares ones in the metric of the information, in σ."""
+        """Distance of base values from the least-squares ones in the metric of the information, in σ."""
         return float(np.sqrt(max(self.residual(value) ** 2 - self.least**2, 0.0)))
 
     @property
     def std(self) -> Array:
-        """σ of the values (b,), infinite where the motion does not show one."""
+        """σ of the values (b,), infinite where the motion does not excite them."""
         excited = np.isfinite(self.value)
         out = np.full(len(excited), np.inf)
         out[excited] = np.linalg.norm(np.linalg.pinv(self.rows[:, :-1][:, excited], rcond=1e-15), axis=1)
@@ -99,12 +101,12 @@ class Data(NamedTuple):
         return np.column_stack([self.rows[:, :-1] @ base.map, self.rows[:, -1]])
 
     def shown(self, base: BaseParameters) -> BaseParameters:
-        """Base parameters whose map says what the excited ones stand for in this motion: with the effect of others."""
+        """Base parameters whose map gives the combinations that the excited ones represent in this motion."""
         return replace(base, map=self.shares @ base.map)
 
     @property
     def shares(self) -> Array:
-        """S (b, b): what an excited parameter carries in this motion, S χ; the others stand for themselves."""
+        """S (b, b): the combinations S χ that excited parameters represent in this motion; others are unchanged."""
         excited = np.isfinite(self.value)
         out = np.eye(len(excited))
         if not excited.all():
@@ -125,8 +127,8 @@ def fitted(
 ) -> Answer:
     """argmin ½‖A θ − a‖² + Σ entropies over the physical θ, from rows [A | a].
 
-    Without entropies the rows have full column rank, and their minimum is tried first: where it is physical, nothing is
-    better. With them, `nearly` are rows that stand for the entropies to second order: where the search starts.
+    Without entropies the rows have full column rank and their minimum is tried first: if it is physical, it is the
+    solution. With entropies, `nearly` are rows that approximate them to second order, which give the starting point.
     """
     layout, held = base.layout, held_columns(base.layout)
     free = np.flatnonzero(~held)
@@ -144,14 +146,14 @@ def fitted(
         return Answer(start, "Closed form", 0)
     matrix = np.zeros((len(r), len(layout)))
     matrix[:, free] = r[:, :-1] / size[:-1]
-    # what no θ explains is no part of the search
+    # the residual that no θ can reduce is left out of the search
     squares = matrix[: len(free)], -r[: len(free), -1]
     span, answers = np.diag(scales.columns)[:, free], []
-    # bodies of which something is stated, and ellipsoids, cannot be clipped: the solver stays inside
+    # bodies with stated parameters or ellipsoids cannot be clipped: the solver stays inside instead
     for inside in (INSIDE,) if held.any() else (0.0, INSIDE):
         answers.append(least_squares(squares, blocks, start, span, entropies, inside))
         if not entropies and not _good(answers[-1], blocks, held):
-            answers.append(minimise(squares, blocks, start, span, inside))  # the same minimum, another way to it
+            answers.append(minimise(squares, blocks, start, span, inside))  # the same minimum by another path
         if _good(answers[-1], blocks, held):
             return answers[-1]
     return min(answers, key=lambda one: violation(clipped(one.theta, blocks, FLOOR, held), blocks))
@@ -172,9 +174,9 @@ def certified(
     information: Information,
     regulariser: str = "",
 ) -> Estimate:
-    """The estimate of a standard set, checked by numpy alone; its error bars are those of the unconstrained one.
+    """The estimate of a standard set, checked with numpy only; its error bars are those of the unconstrained one.
 
-    The `information` behind the data tells its price in N·m | N too; `regulariser` is that of the prior, if any.
+    The `information` also gives the increase of the residual in N·m | N; `regulariser` is that of the prior, if any.
     """
     blocks = cones_of(base.layout, constraints, scales)
     theta = answer.theta
@@ -182,27 +184,27 @@ def certified(
         theta = clipped(theta, blocks, FLOOR, held_columns(base.layout))
     if violation(theta, blocks) > CERTIFIED:
         raise EstimationError(
-            f"Found no standard set that satisfies the constraints ({in_words(answer.status)}). Widen the mass bounds, "
-            "boxes, ellipsoids and hulls, check the total mass and what is stated of payloads, or lower the margin."
+            f"No standard set satisfies the constraints ({status_text(answer.status)}). Widen the mass bounds, boxes, "
+            "ellipsoids and hulls, check the total mass and the stated payloads, or lower the margin."
         )
     value = base.map @ theta
     certificate = Certificate(
         smallest=smallest_eigenvalues(base.layout, theta),
         boundary=tuple(_boundary(base, theta, scales, constraints)),
         moved_sigma=data.moved(value),
-        # data without noise leaves nothing to compare with
-        price=(data.residual(value) - data.least) / max(data.least, LEAST_ERROR * data.effort, 1e-300),
+        # without noise in the data there is no σ to compare with
+        cost=(data.residual(value) - data.least) / max(data.least, LEAST_ERROR * data.effort, 1e-300),
         weight=weight,
         status=answer.status,
         iterations=answer.iterations,
-        # with gains to find, the same efforts are other torques
-        price_unweighted=_price_unweighted(base, information, value, data.value) if free.gains is None else None,
+        # where gains are estimated, the same efforts correspond to other torques
+        cost_unweighted=_price_unweighted(base, information, value, data.value) if free.gains is None else None,
         tolerance=constraints.tolerance,
         moved_robust=None if weight else _moved_robust(data, free, value),
     )
     unsure = ~np.isfinite(free.value) | (np.any(data.shares != np.eye(len(base)), axis=1) & (weight == 0.0))
     covariance, classical = (_without(c, unsure) for c in (free.covariance, free.covariance_classical))
-    rule = "least squares over robots that can exist" + (", pulled to the nominal values" if weight else "")
+    rule = "least squares over physical robots" + (", pulled to the nominal values" if weight else "")
     return replace(
         free,
         value=value,
@@ -221,15 +223,15 @@ def certified(
 
 
 def _price_unweighted(base: BaseParameters, information: Information, value: Array, least: Array) -> float:
-    """How much the relative error grows from one set of base values to another."""
+    """Increase of the relative error from one set of base values to another."""
     after, before = (score(information, base.theta(x), "").total for x in (value, least))
     return (after - before) / max(before, LEAST_ERROR)
 
 
 def _moved_robust(data: Data, free: Estimate, value: Array) -> float | None:
-    """How far base values are from those of `free` in its robust standard deviations, with classical correlations.
+    """Distance of base values from those of `free` in its robust standard deviations, with classical correlations.
 
-    None where they do not move but for rounding: without noise there is no σ.
+    None where they differ only by rounding: without noise there is no σ.
     """
     if data.moved(value) <= ROUNDING * data.effort:
         return None
@@ -247,7 +249,7 @@ def _moved_robust(data: Data, free: Estimate, value: Array) -> float | None:
 
 
 def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
-    """The covariance with NaN where the data alone does not tell a parameter."""
+    """The covariance with NaN where the data alone do not determine a parameter."""
     out = covariance.copy()
     out[unsure, :] = out[:, unsure] = np.nan
     return out
@@ -263,8 +265,9 @@ def _boundary(base: BaseParameters, theta: Array, scales: ConeScales, constraint
         scaled = body / np.outer(size, size)
         if not held[columns].all() and np.linalg.eigvalsh(scaled)[0] < ON_BOUNDARY:
             yield name
+    bounded = constraints.bounded_symbols
     for k, column in enumerate(base.layout.columns):
-        if column.symbol in constraints.nonnegative and theta[k] < ON_BOUNDARY * scales.columns[k]:
+        if column.symbol in bounded and theta[k] < ON_BOUNDARY * scales.columns[k]:
             yield column.name
 
 
@@ -273,7 +276,7 @@ def _rotors(certificate: Certificate) -> bool:
 
 
 def _far_off(base: BaseParameters, theta: Array) -> Iterator[Finding]:
-    """Links whose mass is far from the robot file's, which motion alone hardly ever shows."""
+    """Links whose mass is far from that of the robot file, which motion alone hardly ever determines."""
     layout, nominal = base.layout, base.layout.nominal
     far = []
     for name, columns in link_columns(layout).items():
@@ -283,16 +286,16 @@ def _far_off(base: BaseParameters, theta: Array) -> Iterator[Finding]:
             far.append(f"{name} {theta[columns[9]]:.3g} kg ({filed:.3g})")
     if far:
         yield Finding(
-            "mass-far-off",
+            "mass-implausible",
             "warning",
-            f"masses far from the robot file's, in brackets: {', '.join(far)}. Motion hardly shows a mass, and a "
-            "heavier or lighter body may be the nearest that can exist",
-            fix="torque is predicted as well; before the bodies are used state constraints.masses or total_mass, or a "
-            "weight ('cross-validation') with the regulariser euclidean or pull-back",
+            f"masses far from those of the robot file (in brackets): {', '.join(far)}. Motion hardly determines a link "
+            "mass, and a heavier or lighter body may be the nearest physical one",
+            fix="the predicted torque is as good; before you use the bodies, set constraints.masses or total_mass, or "
+            "a weight ('cross-validation') with the regulariser euclidean or pull-back",
         )
 
 
-# What keeps bodies off the boundary, by the regulariser that was used; none at weight 0. Entropy does it by itself.
+# Advice that keeps bodies off the boundary, by the regulariser that was used; none at weight 0. Entropy needs none.
 _KEEPING_OFF = {
     "": "; a weight with the regulariser entropic or pull-back keeps bodies off the boundary",
     "euclidean": "; the regulariser entropic or pull-back keeps bodies off the boundary",
@@ -301,8 +304,12 @@ _KEEPING_OFF = {
 
 
 def _boundary_advice(certificate: Certificate, regulariser: str, noise: bool) -> str:
-    cause = "" if noise else "more than noise: look for a missing term, a wrong gain, payload or kinematics; "
-    sigma = "map, with the prior and without constraints" if certificate.weight else "the unconstrained estimate"
+    cause = "" if noise else "more than noise explains: look for a missing term, a wrong gain, payload or kinematics; "
+    sigma = (
+        "the estimate with the prior and without constraints (map)"
+        if certificate.weight
+        else "the unconstrained estimate"
+    )
     bodies = any(name in certificate.smallest for name in certificate.boundary)
     return f"{cause}σ is that of {sigma}" + (_KEEPING_OFF.get(regulariser, "") if bodies else "")
 
@@ -312,29 +319,30 @@ def _findings(
 ) -> Iterator[Finding]:
     if unsure.any():
         names = ", ".join(compress(base.names, unsure))
-        message = f"this motion does not show {names} on their own: the robot file and what is possible decide them"
+        message = f"this motion does not determine {names} separately: the robot file and the physical constraints do"
         fix = "move the joints concerned faster, further and together"
         yield Finding("not-excited", "warning", message, fix=fix)
     if certificate.boundary:
-        # as the command `consistency` judges the unconstrained values, in the kinder of the two σ; a prior moves too
+        # as the command `consistency` judges the unconstrained values: in the larger of the two σ; a prior also moves
+        # them
         moved = 0.0 if certificate.moved_robust is None else min(certificate.moved_robust, certificate.moved_sigma)
         noise = moved <= NOISE_SIGMA
         yield Finding(
-            "on-the-boundary",
+            "constraints-active",
             "info" if noise else "warning",
-            f"on the boundary of what is possible: {', '.join(certificate.boundary)}; "
-            f"{certificate.moved(len(base))}, {certificate.paid}",
+            f"on the boundary of the physical set: {', '.join(certificate.boundary)}; "
+            f"{certificate.moved_text(len(base))}, {certificate.cost_text}",
             fix=_boundary_advice(certificate, regulariser, noise),
         )
-    if certificate.price > DEAR and not certificate.weight:
+    if certificate.cost > DEAR and not certificate.weight:
         yield Finding(
-            "consistency-is-dear",
+            "constraints-costly",
             "warning",
-            f"no robot that can exist fits as well: {certificate.paid}",
+            f"no physical robot fits as well: {certificate.cost_text}",
             fix=(ROTORS if _rotors(certificate) else "")
             + "look for a missing term, a wrong gain, a wrong payload or wrong kinematics; check the constraints",
         )
     if certificate.status not in GOOD:
-        message = f"The solver stopped early ({in_words(certificate.status)}): a better set may exist."
-        advice = "Give mass bounds or a prior, or a small tolerance."
-        yield Finding("feasibility-inaccurate", "warning", message, fix=advice)
+        message = f"the solver stopped early ({status_text(certificate.status)}): a better set may exist"
+        advice = "state mass bounds or a prior, or a small tolerance"
+        yield Finding("solver-inaccurate", "warning", message, fix=advice)

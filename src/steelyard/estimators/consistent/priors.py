@@ -1,11 +1,11 @@
-"""What pulls a consistent estimate to the robot file: three measures of how far a body is from its nominal one.
+"""Priors of a consistent estimate: three measures of the distance of a body from its nominal one in the robot file.
 
     euclidean   ‖D⁻¹(θ − θ₀)‖²                    D the widths of every column
     pull-back   tr((P₀⁻¹(P − P₀))²) / δ²           the metric of positive matrices, taken at the nominal body
     entropic    2 (tr(P₀⁻¹P) − log det(P₀⁻¹P) − 4) / δ²
 
 P is a body's pseudo-inertia. The last two depend neither on units nor on the link's frame (Lee, Wensing, Park, 2020);
-they agree to second order. Columns of the drives are pulled by their widths in all three.
+they agree to second order. Columns of the drives are regularised by their widths in all three.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from steelyard.findings import Finding
 from steelyard.model.parameters import Layout
 from steelyard.physical.cones import ConeScales, Entropy
 from steelyard.physical.consistency import link_columns, pseudo_inertia, pseudo_inertia_vector
-from steelyard.physical.prior import Prior, Widths, nominal_prior, told_widths, with_friction
+from steelyard.physical.prior import Prior, Widths, nominal_prior, search_widths, with_friction
 from steelyard.regression.information import Information
 
 Regulariser = Literal["euclidean", "pull-back", "entropic"]
 REGULARISERS: tuple[str, ...] = get_args(Regulariser)
-# A nominal body whose scaled pseudo-inertia is flatter than this has no metric of its own …
+# A nominal body whose smallest scaled pseudo-inertia eigenvalue is below this has no metric of its own ...
 FLAT = 1e-6
-# … and is made this thick: a tenth of its length.
+# ... and is thickened to this value: a tenth of its length.
 THICK = 1e-2
 _ROW, _COLUMN = np.triu_indices(4)
 
 
 @dataclass(frozen=True)
 class Pull:
-    """A prior, the bodies that are pulled by entropy instead (body → P₀^(−½)), and the bodies it had to mend."""
+    """A prior, the bodies regularised by entropy instead (body → P₀^(−½)), and the repaired nominal bodies."""
 
     prior: Prior
     bodies: dict[str, Array]
@@ -51,33 +51,47 @@ class Pull:
         if not self.mended:
             return ()
         message = (
-            f"the robot file's {', '.join(self.mended)} cannot exist, or only as a point, a rod or a plate: the prior "
-            "takes the nearest body with some thickness"
+            f"{', '.join(self.mended)} of the robot file is not physical, or is a point, a rod or a plate: the prior "
+            "uses the nearest body with some thickness"
         )
-        return (Finding("prior-mended", "info", message, fix="mend the robot file: steelyard consistency tells"),)
+        return (
+            Finding(
+                "prior-repaired",
+                "info",
+                message,
+                fix="fix the robot file: steelyard consistency ROBOT lists these bodies",
+            ),
+        )
 
 
 def nominal_or_zero(layout: Layout) -> Array:
-    """What the robot file says of every column (C,), zero where it says nothing; what is stated as stated."""
+    """Nominal value of every column (C,), zero where the robot file gives none; stated values as stated."""
     nominal = np.zeros(len(layout)) if layout.nominal is None else layout.nominal
     return np.where([column.known for column in layout.columns], layout.known, nominal)
 
 
 def rope(layout: Layout, scales: ConeScales, widths: Widths) -> Prior:
-    """The prior that only decides what data and constraints leave open: silent about nothing, so that it always can."""
-    return Prior(nominal_or_zero(layout), told_widths(layout, layout.nominal, scales.columns, widths))
+    """The weak prior that decides only what data and constraints leave open. It covers every column, so that it always
+    can."""
+    return Prior(nominal_or_zero(layout), search_widths(layout, layout.nominal, scales.columns, widths))
 
 
 def pull(
     layout: Layout, information: Information, scales: ConeScales, widths: Widths, regulariser: Regulariser
 ) -> Pull:
-    """The robot file as a prior, in the measure asked for. Payloads and what the file is silent about are free."""
+    """The robot file as a prior, in the requested measure. Payloads and columns without a nominal value are free.
+
+    Without nominal inertias, friction and offsets alone have a prior.
+    """
+    if layout.nominal is None:
+        silent = Prior(np.zeros(len(layout)), np.full(len(layout), np.inf))
+        return Pull(with_friction(silent, information, widths.friction), {})
     plain = with_friction(nominal_prior(layout, widths), information, widths.friction)
     if regulariser == "euclidean":
         return Pull(plain, {})
     reference, half, mended, whiten = plain.reference.copy(), plain.root, [], {}
     for name, columns in link_columns(layout).items():
-        if not plain.told[columns].all():
+        if not plain.has_prior[columns].all():
             continue
         body, thin = _body(reference[columns], scales.links[name])
         mended += [name] if thin else []
@@ -87,12 +101,12 @@ def pull(
         if regulariser == "entropic":
             whiten[name] = inv(root)
     deviation = np.sqrt(np.sum(half**2, axis=1))
-    width = np.where(plain.told, deviation, np.inf)
+    width = np.where(plain.has_prior, deviation, np.inf)
     return Pull(replace(plain, reference=reference, width=width, half=half), whiten, tuple(mended))
 
 
 def _body(vector: Array, scale: tuple[float, float]) -> tuple[Array, bool]:
-    """The pseudo-inertia of a nominal body, thick enough to have an inverse; and whether it had to be made so."""
+    """The pseudo-inertia of a nominal body, thickened if it has no inverse; and whether that was needed."""
     size = np.sqrt(scale[0]) * np.array([scale[1], scale[1], scale[1], 1.0])
     values, vectors = np.linalg.eigh(pseudo_inertia(vector) / np.outer(size, size))
     if values[0] > FLAT:

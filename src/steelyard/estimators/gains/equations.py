@@ -16,13 +16,14 @@ from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, triangular
 
-# A gain is not determined when the regression of the known torque gives its motor less than this share of the largest.
+# A gain is undetermined if its motor's part in the regression of the known torque is below this fraction of the
+# largest.
 SILENT = 1e-10
-# A motor's residual is never taken for smaller than this share of its effort.
+# Lower bound of a motor's residual, as a fraction of its effort.
 ROUNDING = 1e-12
 WEIGH = (
-    "declare a [[payload]] with a known mass, and a run that carries it beside one that does not: one weighed payload "
-    "scales all gains."
+    "declare a [[payload]] of known mass, one run with it and one run without it: one weighed payload determines the "
+    "scale of all gains."
 )
 
 
@@ -35,10 +36,10 @@ class GainSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class DriveEquations:
-    """Rows g_j e = W χ + K of all motors one under another; they stand for `rows`_j rows of data.
+    """Rows g_j e = W χ + K of all motors, stacked; they represent `rows`_j rows of data.
 
-    w (m, b), known (m, L): the torque of what is known of every payload, effort (m,), motor (m,): whose row it is.
-    rows (n,) and deviation (n,): σ_j of each motor's least squares of e_j on [W_j, K_j], in units of its effort.
+    w (m, b), known (m, L): the torque of the known parameters of every payload, effort (m,), motor (m,): motor of the
+    row. rows (n,) and deviation (n,): σ_j of each motor's least squares of e_j on [W_j, K_j], in units of its effort.
     """
 
     w: Array
@@ -49,7 +50,7 @@ class DriveEquations:
     deviation: Array
 
     def by_motor(self, x: Array) -> Array:
-        """A column x (m,) as one column a motor, (m, n)."""
+        """A column x (m,) as one column per motor, (m, n)."""
         return np.where(self.motor[:, None] == np.arange(len(self.rows)), x[:, None], 0.0)
 
     def torque(self, value: Array) -> Array:
@@ -57,11 +58,11 @@ class DriveEquations:
         return self.w @ value + self.known.sum(axis=1)
 
     def on(self, columns: NDArray[np.bool_]) -> DriveEquations:
-        """The equations with some of the base parameters only; the others are zero. Deviations stay."""
+        """The equations with some of the base parameters only; the others are zero. Deviations are unchanged."""
         return replace(self, w=self.w[:, columns])
 
     def known_times(self, scale: Array) -> DriveEquations:
-        """The equations with the known torque of every payload times a scale (L,)."""
+        """The equations with the known torque of every payload multiplied by a scale (L,)."""
         return replace(self, known=self.known * scale)
 
     def jacobian(self, at: GainSolution) -> Array:
@@ -74,7 +75,8 @@ class DriveEquations:
     def balanced(self, at: GainSolution) -> Array:
         """[W | torque of each motor] (m, b + n), every motor's torque of unit norm.
 
-        What moves no effort moves none here, and the gap to what does hangs neither on the gains nor on the noise.
+        Its null space is that of the predicted efforts, and its gap in singular values depends neither on the gains nor
+        on the noise.
         """
         torque = self.torque(at.value)
         norms = np.sqrt(np.bincount(self.motor, torque**2, len(self.rows)))
@@ -87,7 +89,8 @@ class DriveEquations:
 
 
 def least_squares(a: Array, y: Array) -> tuple[Array, float]:
-    """argmin ‖y − A x‖ with columns of unit norm, the smallest x where A is rank deficient; and ‖y − A x‖²."""
+    """argmin ‖y − A x‖ with columns of unit norm, the solution of smallest norm if A is rank deficient; and ‖y − A
+    x‖²."""
     r = triangular(np.column_stack([a, y]))
     count = a.shape[1]
     w, z = r[:count, :count], r[:count, -1]
@@ -104,7 +107,8 @@ def least_squares(a: Array, y: Array) -> tuple[Array, float]:
 def regression(equations: DriveEquations) -> GainSolution:
     """Least squares of the known torque on [e | −W]: K ≈ Σ_j g_j e_j − W χ.
 
-    Noise in the efforts makes these gains too small, but of the right sign; no row tells a gain of zero from none.
+    Noise in the efforts makes these gains too small, but of the right sign. A gain of zero cannot be distinguished from
+    a missing one.
     """
     a = np.column_stack([-equations.w, equations.by_motor(equations.effort)])
     x, _ = least_squares(a, equations.known.sum(axis=1))
@@ -115,8 +119,8 @@ def regression(equations: DriveEquations) -> GainSolution:
 class _MotorBlocks(NamedTuple):
     """One motor's rows: its triangle R with the independent columns first, then the effort, then the others.
 
-    `places` say where R's columns stand among the b base parameters, the L known torques and the effort. `grams`
-    (G, k, k) are Q_gᵀQ_g of the clusters' rows Q_g R: they sum to one. rows (G,): rows of data in every cluster.
+    `places` are the indices of R's columns among the b base parameters, the L known torques and the effort. `grams` (G,
+    k, k) are Q_gᵀQ_g of the clusters' rows Q_g R: they sum to the identity. rows (G,): rows of data in every cluster.
     """
 
     r: Array
@@ -128,10 +132,10 @@ class _MotorBlocks(NamedTuple):
 
 @dataclass(frozen=True)
 class DriveBlocks:
-    """The equations of all clusters of time, to be summed with any weights without looking at the data again.
+    """The equations of all clusters of time, which can be summed with any weights without another pass over the data.
 
-    motors: the joints whose gain has a scale; excited (b,): base parameters this motion shows; loads: payloads of
-    which something is known; cases: the load case of every cluster.
+    motors: the joints whose gain has a scale; excited (b,): base parameters excited by this motion; loads: payloads
+    with known parameters; cases: the load case of every cluster.
     """
 
     motors: tuple[int, ...]
@@ -145,9 +149,9 @@ class DriveBlocks:
         return self.weighted(np.ones(len(self.cases)))
 
     def weighted(self, weights: Array) -> DriveEquations:
-        """The equations with the rows of cluster g counted weights_g times, e.g. 0 for one left out.
+        """The equations with the rows of cluster g weighted by weights_g, e.g. 0 for one left out.
 
-        Σ_g w_g (Q_g R)ᵀ(Q_g R) = (U R)ᵀ(U R) with UᵀU = Σ_g w_g Q_gᵀQ_g, which is well conditioned whatever R is.
+        Σ_g w_g (Q_g R)ᵀ(Q_g R) = (U R)ᵀ(U R) with UᵀU = Σ_g w_g Q_gᵀQ_g, which is well conditioned for any R.
         """
         b = int(self.excited.sum())
         width = b + len(self.loads)
@@ -184,16 +188,16 @@ def _root(gram: Array, r: Array) -> Array:
 
 
 def drive_blocks(base: BaseParameters, information: Information, without: Collection[int] = ()) -> DriveBlocks:
-    """The equations of the drive gains, or an error that says what the scale of the gains lacks.
+    """The equations of the drive gains; raises an error that says what is missing for the scale of the gains.
 
-    Motors that have no scale, and those in `without`, are left out: their rows tell the others nothing.
+    Motors without a scale, and those in `without`, are left out: their rows carry no information on the others.
     """
     layout = information.layout
     loads = tuple(dict.fromkeys(c.owner for c in layout.columns if c.known))
     if not loads:
         raise EstimationError(
-            "The scale of the drive gains is not determined: no payload has known parameters, and efforts alone tell "
-            f"gains only relative to each other. Next: {WEIGH}"
+            "The scale of the drive gains is not determined: no payload has known parameters, and efforts alone "
+            f"determine gains only relative to each other. Next: {WEIGH}"
         )
     motors = [
         j
@@ -201,7 +205,7 @@ def drive_blocks(base: BaseParameters, information: Information, without: Collec
         if j not in without and triangle.rows and np.any(triangle.r[:, len(information.columns[j])])
     ]
     if not motors:
-        raise EstimationError("No motor has rows with an effort: there is nothing to find a gain from. Check the log.")
+        raise EstimationError("No motor has rows with an effort, so no gain can be identified. Check the log.")
     clusters = _clusters(information)
     parts = {j: _rows(base, information, loads, j, clusters) for j in motors}
     whole, excited = _stacked(parts, len(base), len(loads))
@@ -209,7 +213,7 @@ def drive_blocks(base: BaseParameters, information: Information, without: Collec
     unknowns = int(excited.sum()) + len(motors)
     if rows <= unknowns:
         raise EstimationError(
-            f"{rows} rows are too few for {unknowns} gains and base parameters: too short a log. Record longer or "
+            f"{rows} rows are too few for {unknowns} gains and base parameters: the log is too short. Record longer or "
             "decimate less."
         )
     _check_scale(whole, loads, information)
@@ -226,11 +230,13 @@ def drive_blocks(base: BaseParameters, information: Information, without: Collec
 
 
 def _stacked(parts: Mapping[int, _MotorRows], b: int, loads: int) -> tuple[DriveEquations, NDArray[np.bool_]]:
-    """The equations of all rows over the base parameters that this motion shows, and which these are."""
+    """The equations of all rows over the base parameters that this motion excites, and the mask of these."""
     wide = [own.wide(b + loads + 1, triangular(np.concatenate(own.r))) for own in parts.values()]
     x = np.concatenate(wide)
     if not np.all(np.isfinite(x)):
-        raise EstimationError("The numbers overflow: positions or efforts are absurd. Check units, ratio and gain.")
+        raise EstimationError(
+            "Numerical overflow: positions or efforts are implausibly large. Check units, ratio and gain."
+        )
     excited = np.zeros(b, bool)
     excited[list(independent_columns(x[:, :b], DATA_TOLERANCE).kept)] = True
     motor = np.repeat(np.arange(len(wide)), [len(part) for part in wide])
@@ -239,7 +245,7 @@ def _stacked(parts: Mapping[int, _MotorRows], b: int, loads: int) -> tuple[Drive
 
 
 def _clusters(information: Information) -> tuple[tuple[tuple[str, str, int], ...], ...]:
-    """Clusters of time of every load case: a payload's runs are few, and must not be left out all at once."""
+    """Clusters of time of every load case: a payload has few runs, which must not all be left out at once."""
     out = []
     for load in dict.fromkeys(time[1] for time in information.times):
         own = {key: triangle for key, triangle in information.blocks.items() if key.load == load}
@@ -248,9 +254,10 @@ def _clusters(information: Information) -> tuple[tuple[tuple[str, str, int], ...
 
 
 class _MotorRows(NamedTuple):
-    """A motor's triangles of [W | K of every payload | e], one a cluster, and the rows behind them, (G,).
+    """A motor's triangles of [W | K of every payload | e], one per cluster, and their numbers of rows, (G,).
 
-    `places` say where the columns stand among the b base parameters, the L known torques and the effort, which is last.
+    `places` are the indices of the columns among the b base parameters, the L known torques and the effort, which is
+    last.
     """
 
     r: tuple[Array, ...]
@@ -258,7 +265,7 @@ class _MotorRows(NamedTuple):
     rows: NDArray[np.int64]
 
     def wide(self, width: int, r: Array) -> Array:
-        """Rows r with zeros in the columns that do not reach the motor."""
+        """Rows r with zeros in the columns that do not affect the motor."""
         out = np.zeros((len(r), width))
         out[:, self.places] = r
         return out
@@ -288,15 +295,16 @@ def _rows(
 
 
 def _motor_blocks(own: _MotorRows, place: NDArray[np.int64], name: str) -> _MotorBlocks:
-    """A motor's clusters as one triangle over the chosen columns (place >= 0), and the clusters' shares in it."""
+    """A motor's clusters as one triangle over the chosen columns (place >= 0), and the contributions of the clusters to
+    it."""
     stacked = np.concatenate(own.r)
     live = np.flatnonzero((place[own.places] >= 0) & np.any(stacked != 0.0, axis=0))[:-1]
     free = independent_columns(stacked[:, live], DATA_TOLERANCE)
     rows = int(own.rows.sum())
     if rows <= len(free.kept):
         raise EstimationError(
-            f"{name} has {rows} rows for {len(free.kept)} parameters of its own: too short a log. Record longer, "
-            "decimate less, or leave out terms."
+            f"{name} has {rows} rows for {len(free.kept)} parameters of its own: the log is too short. Record longer, "
+            "decimate less, or remove terms."
         )
     order = np.array([*live[list(free.kept)], stacked.shape[1] - 1, *live[list(free.dropped)]])
     q, r = np.linalg.qr(stacked[:, order])
@@ -306,23 +314,24 @@ def _motor_blocks(own: _MotorRows, place: NDArray[np.int64], name: str) -> _Moto
 
 
 def _check_scale(equations: DriveEquations, loads: Sequence[str], information: Information) -> None:
-    """Raise unless the known torque can be told from that of what is to be identified."""
+    """Raises an error unless the known torque can be distinguished from that of the unknown parameters."""
     missing = "The scale of the drive gains is not determined: "
     named = ", ".join(f"'{load}'" for load in loads)
     known = equations.known.sum(axis=1)
     if not np.any(known):
         carried = sorted({f"'{key.load}'" for key in information.blocks})
         raise EstimationError(
-            f"{missing}no row shows a torque of what is known of payload {named} (the rows are of load case "
-            f"{', '.join(carried)}). Next: {WEIGH}"
+            f"{missing}no row contains a torque of the known parameters of payload {named} (the rows have the load "
+            f"case {', '.join(carried)}). Next: {WEIGH}"
         )
     if equations.w.shape[1] in independent_columns(np.column_stack([equations.w, known]), DATA_TOLERANCE).dropped:
         if any(key.load not in loads for key in information.blocks):
             raise EstimationError(
-                f"{missing}what is unknown of payload {named}, or the robot, makes up for what is known in this "
-                "motion. Next: state its centre of mass (com) too, or move more joints, further and together."
+                f"{missing}the unknown parameters of payload {named}, or those of the robot, compensate the known ones "
+                "in this motion. Next: state its centre of mass (com) too, or move more joints, further and together."
             )
         raise EstimationError(
-            f"{missing}what is known of payload {named} cannot be told from the link that carries it, as when every "
-            "run carries it. Next: add a run of the same robot without it, or with another known payload."
+            f"{missing}the known parameters of payload {named} cannot be separated from the link that carries it, e.g. "
+            "because every run carries it. Next: add a run of the same robot without it, or with another known "
+            "payload."
         )

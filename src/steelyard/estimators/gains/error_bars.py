@@ -1,4 +1,4 @@
-"""What the estimators of drive gains share: error bars, cancelled parameters, and what is not determined."""
+"""Shared by the estimators of drive gains: error bars, cancelled parameters, and undetermined gains and parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from steelyard.estimators.gains.equations import (
     drive_blocks,
     least_squares,
 )
-from steelyard.estimators.gains.payload_dependence import hanging_findings, hangs
+from steelyard.estimators.gains.payload_dependence import dependence_findings, payload_dependences
 from steelyard.estimators.gains.solvers import relative_deviations, separable
 from steelyard.estimators.least_squares import (
     DATA_TOLERANCE,
@@ -34,20 +34,20 @@ from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, triangular
 from steelyard.regression.statistics import jackknife_covariance, jackknife_deviation
 
-# Resamples of the bootstrap, each solved in so few steps from the estimate: more would change σ by less than its error.
+# Number of bootstrap resamples, and steps of each from the estimate: more would change σ by less than its own error.
 RESAMPLES, MOST_DRAWS, STEPS, SEED = 200, 2000, 1, 1
-# What is known better than this (relative σ) is never cancelled, as in `essential`.
+# A parameter with a smaller relative σ is never cancelled, as in `essential`.
 CERTAIN = 0.01
-# A gain whose relative σ is larger is not told from noise.
+# A gain with a larger relative σ cannot be distinguished from noise.
 UNTOLD = 1.0 / 3.0
-# How much of a null direction of unit length must lie on a parameter to leave it undetermined.
+# A parameter is undetermined if its component in a null direction of unit length exceeds this.
 REACHED = 1e-3
 
 Covariance = Callable[[DriveEquations, GainSolution], Array]
 
 
 class Solve(Protocol):
-    """Gains and base parameters from equations, from a start if there is one, in at most so many steps."""
+    """Gains and base parameters from equations, optionally from a start, in at most the given number of steps."""
 
     def __call__(
         self, equations: DriveEquations, start: GainSolution | None = ..., steps: int = ...
@@ -57,7 +57,7 @@ class Solve(Protocol):
 def checked_ratio(ratio: float | None) -> None:
     """The ratio of relative deviations at which cancelling stops, as in `essential`; None cancels nothing."""
     if ratio is not None and not ratio >= 1.0:
-        raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30) or absent, not {ratio!r}.")
+        raise EstimationError(f"ratio must be at least 1 (the papers use 10 to 30) or absent, not {ratio!r}.")
 
 
 def gain_estimate(
@@ -65,12 +65,14 @@ def gain_estimate(
 ) -> Estimate:
     """Gains and base parameters by `solve`, with classical, leave-one-block-out and block-bootstrap deviations.
 
-    `covariance` is the classical one of (g, χ). The stated deviation of what is known of a payload is part of all.
+    `covariance` is the classical one of (g, χ). All three include the stated deviation of the known payload parameters.
     """
     blocks, start = scaled_blocks(base, information)
     first = solve(blocks.whole, start)
     if not np.all(np.isfinite(first.factor) & (first.factor != 0.0)):
-        raise EstimationError("A gain came out as zero or not at all: use the estimator gains, which no unit disturbs.")
+        raise EstimationError(
+            "A gain is zero or has no value: use the estimator gains, whose result does not depend on units."
+        )
     essential, found = _essential(blocks.whole, first, solve, covariance, ratio)
     whole = blocks.whole.on(essential)
     n, b, motors = len(information.joints), len(base), len(blocks.motors)
@@ -90,7 +92,7 @@ def gain_estimate(
     classical, robust = spread(classical, place), spread(robust, place)
 
     names = [information.joints[j] for j in blocks.motors]
-    told = hangs(base, blocks, whole, found, used, names)
+    dependences = payload_dependences(base, blocks, whole, found, used, names)
     w = whole.jacobian(found)[:, :-motors]
     return Estimate(
         np.where(held, 0.0, values[n:]),
@@ -106,15 +108,15 @@ def gain_estimate(
             *cluster_findings(base, np.array(base.kept)[used], single[motors:], len(blocks.cases)),
             *_single_findings(list(compress(names, single[:motors]))),
             *_cancelled_findings(base, held, ratio),
-            *hanging_findings(names, told, whole, relative_deviations(whole, found)),
+            *dependence_findings(names, dependences, whole, relative_deviations(whole, found)),
         ),
-        GainEstimate(values[:n], robust, classical, deviation, told),
+        GainEstimate(values[:n], robust, classical, deviation, dependences),
     )
 
 
 def scaled_blocks(base: BaseParameters, information: Information) -> tuple[DriveBlocks, GainSolution]:
-    """The equations of the motors whose gain has a scale, judged by the likelihood whatever the estimator, and that
-    solution: no null direction reaches the gain, and it is told from noise."""
+    """The equations of the motors whose gain has a scale, and their solution by the likelihood (for every estimator):
+    no null direction reaches the gain, and the gain can be distinguished from noise."""
     without: list[int] = []
     while True:
         blocks = drive_blocks(base, information, without)
@@ -124,14 +126,15 @@ def scaled_blocks(base: BaseParameters, information: Information) -> tuple[Drive
             return blocks, found
         if lost.all():
             raise EstimationError(
-                "The scale of the drive gains is not determined: the known torque of the payload is lost in the noise "
-                "at every joint. Next: carry a heavier payload, further out, or record longer."
+                "The scale of the drive gains is not determined: the known torque of the payload is below the noise at "
+                "every joint. Next: use a heavier payload, mount it further out, or record longer."
             )
         without += compress(blocks.motors, lost)
 
 
 def _relative(blocks: DriveBlocks, found: GainSolution) -> Array:
-    """σ(h_j)/|h_j| of h = 1/g, whose errors are nearly normal: the classical one, or by clusters left out if larger."""
+    """σ(h_j)/|h_j| of h = 1/g, whose errors are nearly normal: the classical one, or that by leave-one-block-out if
+    larger."""
     classical, count = relative_deviations(blocks.whole, found), len(blocks.cases)
     if count < FEWEST_CLUSTERS:
         return classical
@@ -145,7 +148,8 @@ def _relative(blocks: DriveBlocks, found: GainSolution) -> Array:
 def _essential(
     equations: DriveEquations, found: GainSolution, solve: Solve, covariance: Covariance, ratio: float | None
 ) -> tuple[NDArray[np.bool_], GainSolution]:
-    """Which base parameters stay, and the solution on these: the rule of `essential` (P0 §III), gains always stay."""
+    """Which base parameters stay, and the solution with these, by the rule of `essential` (P0 §III). Gains always
+    stay."""
     left = np.ones(equations.w.shape[1], bool)
     while ratio is not None and left.sum() > 1:
         n = len(found.factor)
@@ -161,7 +165,7 @@ def _essential(
 
 
 def _null(equations: DriveEquations, at: GainSolution) -> NDArray[np.bool_]:
-    """Which of (g, χ) can be moved without moving any predicted effort."""
+    """Which of (g, χ) can change without changing any predicted effort."""
     columns = equations.balanced(at)
     norms = np.linalg.norm(columns, axis=0)
     norms[norms == 0.0] = 1.0
@@ -177,7 +181,8 @@ def _null(equations: DriveEquations, at: GainSolution) -> NDArray[np.bool_]:
 def _leave_one_out(
     blocks: DriveBlocks, essential: NDArray[np.bool_], solve: Solve, found: GainSolution
 ) -> tuple[Array | None, NDArray[np.bool_]]:
-    """CR3 covariance of (g, χ), every cluster left out and all solved again; and what hangs on a single cluster."""
+    """CR3 covariance of (g, χ), with every cluster left out and all solved again; and the parameters that depend on a
+    single cluster."""
     count = len(blocks.cases)
     single = np.zeros(len(found.factor) + len(found.value), bool)
     if count < FEWEST_CLUSTERS:
@@ -195,16 +200,16 @@ def _leave_one_out(
 
 
 def _smallest_change(equations: DriveEquations, at: GainSolution) -> Array:
-    """One linear step of (g, χ) that leaves alone what these rows do not show."""
+    """One linear step of (g, χ) that does not change the directions that these rows do not excite."""
     step, _ = least_squares(equations.jacobian(at), equations.residual(at))
     b = len(at.value)
     return np.concatenate([-(at.factor**2) * step[b:], step[:b]])
 
 
 def _bootstrap(blocks: DriveBlocks, essential: NDArray[np.bool_], solve: Solve, found: GainSolution) -> Array:
-    """Variances of (g, χ) over clusters drawn anew with replacement, within each load case; NaN with too few.
+    """Variances of (g, χ) over clusters resampled with replacement within each load case; NaN with too few.
 
-    A draw that takes half of its rows from a motor says nothing about this experiment, and is made again.
+    A draw that loses half of a motor's rows does not represent this experiment and is repeated.
     """
     if len(blocks.cases) < FEWEST_CLUSTERS:
         return np.full(len(found.factor) + len(found.value), np.nan)
@@ -227,10 +232,10 @@ def _bootstrap(blocks: DriveBlocks, essential: NDArray[np.bool_], solve: Solve, 
 def _weighing(
     base: BaseParameters, blocks: DriveBlocks, whole: DriveEquations, solve: Solve, found: GainSolution
 ) -> Array:
-    """Covariance of (g, χ) that comes from the stated deviations of what is known of the payloads.
+    """Covariance of (g, χ) due to the stated deviations of the known payload parameters.
 
-    The known parameters of a payload come from one weighing and are off together, by the relative deviation of the mass
-    or, where that is not stated, by the largest one.
+    The known parameters of a payload come from one weighing and are wrong together, by the relative deviation of the
+    mass or, if that is not stated, by the largest one.
     """
     out = np.zeros((len(found.factor) + len(found.value),) * 2)
     for k, load in enumerate(blocks.loads):
@@ -256,19 +261,19 @@ def _undetermined(information: Information, factor: Array) -> Iterator[Finding]:
             reason, fix = "it has no rows with an effort", "record a motion of this joint with its effort"
         else:
             reason = (
-                "no known torque of a payload reaches it, nor a parameter that a joint with a known gain shows, or "
-                "what does is lost in the noise; parameters of its own make up for whatever it is"
+                "no known payload torque acts on it, and it shares no parameter with a joint of known gain, or both "
+                "are below the noise; its own parameters compensate any gain"
             )
-            fix = f"mount the payload where {name} feels it; {WEIGH}"
+            fix = f"mount the payload where it loads {name}; {WEIGH}"
         yield Finding("gain-undetermined", "error", f"the gain of {name} is not determined: {reason}", name, fix)
 
 
 def _single_findings(names: Sequence[str]) -> Iterator[Finding]:
     if names:
         yield Finding(
-            "hangs-on-one-block",
+            "single-block",
             "warning",
-            "gains known from a single block of time only, so no error bar can be given: " + ", ".join(names),
+            "gains determined by a single block of time, so they have no error bar: " + ", ".join(names),
             fix="record more motion with the payload",
         )
 
@@ -277,7 +282,7 @@ def _cancelled_findings(base: BaseParameters, held: NDArray[np.bool_], ratio: fl
     if ratio is not None:
         names = ", ".join(compress(base.names, held)) or "none"
         yield Finding(
-            "essential",
+            "essential-parameters",
             "info",
             f"{len(base) - held.sum()} essential parameters; {held.sum()} cancelled (ratio {ratio:g}): {names}",
         )

@@ -20,8 +20,9 @@ class Gains(Estimator):
     """Drive gains and base parameters together, by the likelihood of the efforts.
 
     (ĝ, χ̂) = argmin Σ_j ‖e_j − (W_j χ + K_j)/g_j‖² / σ_j²
-    K_j is the torque of what is known of the payload, which gives the scale. Separable in h = 1/g: variable projection.
-    `ratio` cancels uncertain base parameters as `essential` does; None keeps all.
+
+    K_j is the torque of the known parameters of the payload, which gives the scale. Separable in h = 1/g: variable
+    projection. `ratio` cancels uncertain base parameters as `essential` does; None keeps all.
     """
 
     ratio: float | None = None

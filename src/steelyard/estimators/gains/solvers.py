@@ -1,4 +1,4 @@
-"""Gains and base parameters with the noise in the efforts alone: mixed TLS, and the likelihood it is a start for."""
+"""Gains and base parameters with noise in the efforts only: mixed TLS, and the likelihood, which starts from it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from steelyard.estimators.gains.equations import DriveEquations, GainSolution, l
 from steelyard.estimators.least_squares import DATA_TOLERANCE
 from steelyard.regression.information import triangular
 
-# Steps end when no gain moves by more than this share of itself; a step is halved at most so many times.
+# Steps end when no gain changes by more than this relative amount; a step is halved at most this many times.
 TOLERANCE, MOST_STEPS, MOST_HALVINGS = 1e-10, 100, 40
-# A cost that rises by less has not risen.
+# A smaller relative increase of the cost is rounding.
 ROUNDING = 1e-12
 
 
 def mixed_tls(equations: DriveEquations, start: GainSolution | None = None, steps: int = MOST_STEPS) -> GainSolution:
-    """Solved again with the weights of the gains just found, until they stay: the answer depends on no unit."""
+    """Mixed TLS, repeated with the weights of the new gains until they settle: the result does not depend on units."""
     at = regression(equations) if start is None else start
     for _ in range(steps):
         before, at = at.factor, _smallest(equations, 1.0 / (equations.deviation * np.abs(at.factor)))
@@ -44,9 +44,9 @@ def _smallest(equations: DriveEquations, weight: Array) -> GainSolution:
 
 
 def separable(equations: DriveEquations, start: GainSolution | None = None, steps: int = MOST_STEPS) -> GainSolution:
-    """Gauss–Newton in h = 1/g on the cost that is left once χ is the best for h.
+    """Gauss–Newton in h = 1/g on the cost with the best χ for h.
 
-    h passes through zero without harm, so that a start of the wrong sign can be mended.
+    h may pass through zero, so that a start of the wrong sign can be corrected.
     """
     at = mixed_tls(equations) if start is None else start
     rest = equations.residual(at)
@@ -78,7 +78,7 @@ def _projected(equations: DriveEquations, h: Array) -> tuple[Array, float]:
 def linear_covariance(equations: DriveEquations, at: GainSolution) -> Array:
     """C = s² (JᵀJ)⁻¹ of (g, χ), J that of the efforts h (W χ + K) in units of σ_j, s² = ‖ρ‖²/(r − b − n).
 
-    It holds wherever the noise is in the efforts: to first order in that noise mixed TLS is the same estimator.
+    It holds if the noise is in the efforts only: to first order in that noise, mixed TLS is the same estimator.
     """
     jacobian = equations.jacobian(at)
     norms = np.linalg.norm(jacobian, axis=0)

@@ -20,9 +20,9 @@ from steelyard.regression.problem import Problem
 SCALING = Finding(
     "tls-scaling",
     "warning",
-    "total least squares takes an error of 1 for equally likely in every column, so its answer depends on the units of "
-    "the parameters and of the efforts: parameters with large numbers are blamed for the noise of the efforts",
-    fix="use the estimator gains, which depends on no unit; read tls beside it only",
+    "total least squares assumes errors of equal size in every column, so its result depends on the units of the "
+    "parameters and of the efforts: columns with large numbers absorb the noise of the efforts",
+    fix="use the estimator gains, which does not depend on units; use tls for comparison only",
 )
 
 
@@ -31,8 +31,9 @@ SCALING = Finding(
 class TLS(Estimator):
     """Drive gains and base parameters by total least squares with rows weighted by 1/σ_j, as published.
 
-    min ‖W_tot x‖ / ‖x‖,   W_tot = [E −W −K],   x = (g, χ, 1) once its last entry is made 1   (P2 eqs 12–17)
-    Depends on units: a finding says so. `ratio` cancels uncertain base parameters as `essential` does; None keeps all.
+    min ‖W_tot x‖ / ‖x‖,   W_tot = [E −W −K],   x = (g, χ, 1) scaled to a last entry of 1   (P2 eqs 12–17)
+    The result depends on units: a finding says so. `ratio` cancels uncertain base parameters as `essential` does; None
+    keeps all.
     """
 
     ratio: float | None = None
@@ -50,7 +51,7 @@ class TLS(Estimator):
 
 
 def total_least_squares(equations: DriveEquations, start: GainSolution | None = None, steps: int = 1) -> GainSolution:
-    """The last right singular vector of W_tot, its last entry made 1 (P2 eqs 16–17). It needs no start and no steps."""
+    """The last right singular vector of W_tot, scaled to a last entry of 1 (P2 eqs 16–17); no start and no steps."""
     x = np.linalg.svd(_total(equations))[2][-1]
     n = len(equations.rows)
     return GainSolution(x[:n] / x[-1], x[n:-1] / x[-1])

@@ -1,4 +1,4 @@
-"""Drive gains by mixed total least squares: noise in the efforts alone."""
+"""Drive gains by mixed total least squares: noise in the efforts only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steelyard.regression.problem import Problem
 @final
 @dataclass(frozen=True)
 class TLSMixed(Estimator):
-    """Drive gains and base parameters by total least squares with exact W: the errors are in the efforts.
+    """Drive gains and base parameters by total least squares with exact W: noise in the efforts only.
 
     min Σ_j w_j² ‖g_j e_j − W_j χ − s K_j‖² / Σ_j w_j² r_j σ_j² g_j²,   then g/s, χ/s;   w_j = 1/(σ_j |g_j|)
     `ratio` cancels uncertain base parameters as `essential` does; None keeps all.

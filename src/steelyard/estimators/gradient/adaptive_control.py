@@ -1,11 +1,12 @@
-"""The adaptive experiment (P1 §V): a robot under computed torque with the estimate, which its own errors improve.
+"""The adaptive experiment (P1 §V): a robot under computed torque control with the estimate, which the control errors
+improve.
 
     u = C(q, q̇, P̂) + D(q, P̂) q̈*,   q̈* = q̈_pr − α (q̇ − q̇_pr) − β (q − q_pr)        (21), (15)
     η = q̈ − q̈*                                                                    (20)
 
-With W the rows of the torque at the measured acceleration and Ψ those at q̈*,  D(q, P) η = Ψ (P̂ − P)  and
-D(q, P̂) η = W (P̂ − P) = W P̂ − u: what the motion misses tells what the estimate is wrong by. P̂ are base parameters,
-because nothing else shows in motion.
+With W the rows of the torque at the measured acceleration and Ψ those at q̈*,  D(q, P) η = Ψ (P̂ − P)  and D(q, P̂) η =
+W (P̂ − P) = W P̂ − u: the acceleration error gives the error of the estimate. P̂ are base parameters, because motion
+determines no others.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from steelyard.simulation.closed_loop import Loop, Revision, simulate
 from steelyard.simulation.controllers import ComputedTorque
 from steelyard.simulation.plant import Plant
 
-# P̂ that grows beyond so many times the size of its start has lost its way.
+# P̂ has diverged when it grows beyond this many times the size of its start.
 FAR = 1e6
-# A column closer than this (sine of the angle) to the span of the others does not show in the programs.
+# A column closer than this (sine of the angle) to the span of the others is not excited by the programs.
 DEPENDENT = 1e-6
-# Coordinates whose condition number is higher cannot be turned back.
+# Coordinates with a higher condition number cannot be inverted.
 MOST_SKEW = 1e12
 
 
@@ -44,7 +45,7 @@ MOST_SKEW = 1e12
 class AdaptiveControl:
     """The loop: α [1/s] and β [1/s²] of (15), and the rate of the controller.
 
-    After every `every` samples the last of them is an iteration; the controller has the new estimate from the next on.
+    The last of every `every` samples is an iteration; the controller uses the new estimate from the next sample on.
     """
 
     alpha: float = 20.0
@@ -55,18 +56,22 @@ class AdaptiveControl:
     def __post_init__(self) -> None:
         for name in ("alpha", "beta", "rate_hz"):
             if not 0.0 < getattr(self, name) < np.inf:
-                raise EstimationError(f"{name} must be positive, not {getattr(self, name)!r}.")
+                raise EstimationError(
+                    f"Option `{name}` of AdaptiveControl must be positive, not {getattr(self, name)!r}."
+                )
         if self.every < 1:
-            raise EstimationError(f"every must be a whole number from 1, not {self.every!r}.")
+            raise EstimationError(
+                f"Option `every` of AdaptiveControl must be a whole number of at least 1, not {self.every!r}."
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What lies between the robot and the estimate.
+    """Disturbance and noise between the robot and the estimate.
 
     disturbance          v(t) of (11): torques (n, N) [N·m | N] at times (N,) [s] since the experiment's start
     acceleration_noise   standard deviation of the measured q̈ [rad/s² | m/s²]
-    rng                  where the noise comes from
+    rng                  random generator of the noise
     """
 
     disturbance: Callable[[Array], Array] | None = None
@@ -79,12 +84,11 @@ EXACT = Measurement()
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """The way of an estimate, iteration by iteration.
+    """The history of an estimate, iteration by iteration.
 
-    theta (L + 1, b): the start, then P̂ after each iteration; t (L,) [s] since the start; eta (L, n): η of (20);
-    rows (L): what each iteration saw; motion (L,): the motion it belongs to; verdicts of the finished motions.
-    `stopped` says why there are no more iterations, `enough` whether that was the stopping rule, `diverged` whether P̂
-    was lost.
+    theta (L + 1, b): the start, then P̂ after each iteration; t (L,) [s] since the start; eta (L, n): η of (20); rows
+    (L): input of each iteration; motion (L,): the motion it belongs to; verdicts of the finished motions. `stopped`
+    gives the reason for the end, `enough` is true if that was the stopping rule, `diverged` is true if P̂ diverged.
     """
 
     base: BaseParameters
@@ -99,7 +103,7 @@ class Adaptation:
     diverged: bool
 
     def __len__(self) -> int:
-        """How many iterations were made."""
+        """Number of iterations."""
         return len(self.t)
 
     @property
@@ -112,7 +116,7 @@ class Adaptation:
         return np.linalg.norm(self.theta - truth, axis=1) / np.linalg.norm(truth)
 
     def excitation(self) -> Array:
-        """Least eigenvalue of Σ WᵀW over all iterations so far, (L,): zero until every parameter has shown itself."""
+        """Smallest eigenvalue of Σ WᵀW over the iterations so far, (L,): zero until all parameters are excited."""
         total, out = Proximity.empty(self.theta.shape[1]), np.empty(len(self))
         for k, seen in enumerate(self.rows):
             total = total.add(seen)
@@ -120,14 +124,16 @@ class Adaptation:
         return out
 
     def findings(self) -> tuple[Finding, ...]:
-        """Why it ended, for a report."""
+        """The reason for the end, as findings for a report."""
         if self.diverged:
-            fix = "start nearer, bound the parameters (Box), use Normalised, or give it a floor"
-            return (Finding("diverged", "error", f"the recursive estimate is lost: {self.stopped}", fix=fix),)
+            fix = "start closer to the truth, bound the parameters (Box), use Normalised, or set its floor"
+            return (Finding("diverged", "error", f"the recursive estimate diverged: {self.stopped}", fix=fix),)
         told = f"after {len(self)} iterations: {self.stopped}"
         if self.enough:
             return (Finding("iterations", "info", told),)
-        return (Finding("not-converged", "warning", told, fix="go on with other motions, or look at the excitation"),)
+        return (
+            Finding("not-converged", "warning", told, fix="continue with other motions, or improve the excitation"),
+        )
 
 
 def adaptive_experiment(
@@ -141,18 +147,18 @@ def adaptive_experiment(
     box: ParameterBounds | None = None,
     coordinates: Array | None = None,
 ) -> Adaptation:
-    """Drive a plant through program motions with the control (21) and improve the estimate on the way.
+    """Drive a plant through program motions with the control (21) and improve the estimate during the motion.
 
-    Every motion begins on its program; the estimate is carried on from one to the next. P̂ are the base parameters of
-    the plant's model, or P̂ = T χ_b with `coordinates` T (b, b): a gradient depends on what is called a parameter, and
-    its speed with it. `start` (b,) is the first P̂. The default rule is `Normalised()`, the default end a
-    `StoppingRule()`. A loop that runs away ends the experiment, which says so and returns what it had until then.
+    Every motion begins on its program; the estimate is carried over from one to the next. P̂ are the base parameters of
+    the plant's model, or P̂ = T χ_b with `coordinates` T (b, b), because the speed of a gradient method depends on the
+    choice of coordinates. `start` (b,) is the first P̂. The default rule is `Normalised()`, the default end a
+    `StoppingRule()`. A loop that diverges ends the experiment, which reports this and returns the iterations so far.
     """
     base = base_parameters(plant.model)
     theta = np.array(start, float)
     if theta.shape != (len(base),) or not np.all(np.isfinite(theta)):
         raise EstimationError(
-            f"The start must be {len(base)} finite values, one for each of {', '.join(base.names)}, not {start!r}."
+            f"start must be {len(base)} finite values, one for each of {', '.join(base.names)}, not {start!r}."
         )
     turned = np.eye(len(base)) if coordinates is None else np.array(coordinates, float)
     if turned.shape != (len(base), len(base)) or not np.linalg.cond(turned) < MOST_SKEW:
@@ -167,8 +173,8 @@ def adaptive_experiment(
 def program_coordinates(plant: Plant, motions: Sequence[Trajectory], control: AdaptiveControl | None = None) -> Array:
     """T (b, b), P = T χ_b, in which the rows of the programs are orthonormal: TᵀT = mean of WᵀW over all iterations.
 
-    In the units of nature one parameter may show a thousand times less than another, and gradients take a million times
-    longer for it. In these coordinates all show alike, whatever the robot and its units.
+    In physical units one parameter may be excited a thousand times less than another, and gradients then take a million
+    times longer for it. In these coordinates all are equally excited, for any robot and units.
     """
     base, control = base_parameters(plant.model), control or AdaptiveControl()
     parts = []
@@ -179,14 +185,14 @@ def program_coordinates(plant: Plant, motions: Sequence[Trajectory], control: Ad
     stacked = np.concatenate(parts)
     if len(independent_columns(stacked, DEPENDENT).kept) < len(base):
         raise EstimationError(
-            f"{len(motions)} program motions do not show all of {', '.join(base.names)}: add other motions."
+            f"{len(motions)} program motions do not excite all of {', '.join(base.names)}: add other motions."
         )
     return triangular(stacked)
 
 
 @dataclass(eq=False)
 class _Learner:
-    """An experiment under way; used inside `adaptive_experiment` only."""
+    """State of a running experiment; used inside `adaptive_experiment` only."""
 
     plant: Plant
     base: BaseParameters
@@ -202,7 +208,7 @@ class _Learner:
         self.measured, self.box, self.frozen = measured, box, False
         far = FAR * max(float(np.linalg.norm(theta)), 1.0)
         verdicts: list[StoppingVerdict] = []
-        stopped, enough, diverged, begin = f"all {len(motions)} motions were made", False, False, 0.0
+        stopped, enough, diverged, begin = f"all {len(motions)} motions were completed", False, False, 0.0
         for k, program in enumerate(motions):
             before, first = self.path[-1], len(self.seen)
             try:
@@ -217,10 +223,10 @@ class _Learner:
             verdicts.append(self.stop.after_motion(self.path[-1], before, motion))
             if self.frozen or verdicts[-1].stops:
                 told = f"PRX = 0 at iteration {len(self.seen)}" if self.frozen else str(verdicts[-1])
-                stopped, enough = f"enough in motion {k + 1} ({told})", True
+                stopped, enough = f"stopping rule met in motion {k + 1} ({told})", True
                 break
         else:
-            stopped += f", and the last says: {verdicts[-1]}"
+            stopped += f", last verdict: {verdicts[-1]}"
         eta = [seen.eta for seen in self.seen if seen.eta is not None]
         return Adaptation(
             self.base,
@@ -253,45 +259,45 @@ class _Learner:
             if self.measured.acceleration_noise > 0.0:
                 a = a + self.measured.acceleration_noise * self.measured.rng.standard_normal(a.shape)
             if self.frozen:
-                return self._believed()
+                return self._controller_model()
             theta = self.path[-1]
             seen = self._seen(theta, q, v, a, tau[:, -1], asked, past)
             if self.stop.at_sample(theta, seen):
                 self.frozen = True
-                return self._believed()
+                return self._controller_model()
             theta = self.rule.step(theta, seen)
             if self.box is not None:
                 theta = self.box.project(theta)
             if not np.linalg.norm(theta) < far:
-                raise _LostError(f"the step of rule '{self.rule.name}' leaves all bounds.")
+                raise _LostError(f"the step of rule '{self.rule.name}' is unbounded.")
             self.path.append(theta)
             self.seen.append(seen)
             self.times.append(begin + now / rate)
             self.of.append(number)
-            return self._believed()
+            return self._controller_model()
 
-        controller = ComputedTorque(self._believed(), np.full(dof, control.beta), np.full(dof, control.alpha))
+        controller = ComputedTorque(self._controller_model(), np.full(dof, control.beta), np.full(dof, control.alpha))
         loop = Loop(velocity="true", disturbance=shove)
         simulate(self.plant, controller, program, rate, loop, revision=Revision(every, revised))
 
-    def _believed(self) -> Plant:
+    def _controller_model(self) -> Plant:
         return Plant(self.plant.model, self._standard(self.path[-1]), self.plant.load)
 
     def _standard(self, theta: Array) -> Array:
-        """Standard parameters (C,) that move as the estimate says."""
+        """Standard parameters (C,) with the base values of the estimate."""
         return self.base.theta(self.back @ theta)
 
     def _seen(self, theta: Array, q: Array, v: Array, a: Array, tau: Array, asked: Array, past: dict[str, Any]) -> Seen:
-        """The last of consecutive samples, and the torque with what is known beforehand taken off."""
+        """The last of consecutive samples, and the torque minus that of the known parameters."""
         model, load = self.plant.model, self.plant.load
         wished = np.column_stack([a[:, :-1], asked])
         psi = _last_rows(model, q, v, wished, load, deepcopy(past))
         w = _last_rows(model, q, v, a, load, past)
         to_rows, here = np.eye(len(model.layout))[:, list(self.base.kept)] @ self.back, q[:, -1:]
-        believed = model.bearing(self._standard(theta), load)
+        assumed = model.bearing(self._standard(theta), load)
         least, least_true = (
             float(np.linalg.eigvalsh(model.mass_matrix(here, x)[:, :, 0])[0])
-            for x in (believed, model.bearing(self.plant.theta, load))
+            for x in (assumed, model.bearing(self.plant.theta, load))
         )
         known = w @ model.layout.known
         eta = a[:, -1] - asked
@@ -299,7 +305,7 @@ class _Learner:
 
 
 def _last_rows(model: Model, q: Array, v: Array, a: Array, load: str, past: dict[str, Any]) -> Array:
-    """W (n, C) of the last of consecutive samples; `past` carries the memory of terms on to the next ones."""
+    """W (n, C) of the last of consecutive samples; `past` carries the state of terms on to the next ones."""
     if PAST not in model.uses:
         return model.regressor(q[:, -1:], v[:, -1:], a[:, -1:], load=load)[:, :, 0]
     tile = np.empty((len(model.places), q.shape[1]))
@@ -313,4 +319,4 @@ def _last_rows(model: Model, q: Array, v: Array, a: Array, load: str, past: dict
 
 
 class _LostError(Exception):
-    """The estimate left all bounds."""
+    """The estimate exceeded all bounds."""

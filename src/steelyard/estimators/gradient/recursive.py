@@ -1,4 +1,4 @@
-"""Recursive estimation (P1) over a recorded log: gradient steps block by block, and a monitor of why they ended."""
+"""Recursive estimation (P1) on a recorded log: gradient steps block by block, and the reason for their end."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from steelyard.regression.problem import Problem
 
 NORMALISATIONS = ("largest", "each")
 STARTS = ("zero", "nominal")
-# A pass that brings the estimate less than half as much nearer as its steps promise is held up by noise: blocks pull it
-# to and fro. No pass is expected to do better than to halve the distance.
+# A pass that reduces the distance by less than half of what its steps predict is limited by noise: blocks pull the
+# estimate in different directions. No pass is expected to do better than to halve the distance.
 _BEST_PASS = 0.5
 
 
 @final
 @dataclass(frozen=True)
 class Recursive(Estimator):
-    """Gradient steps on the torque residual, block of time after block of time and pass after pass (P1 eq. 5).
+    """Gradient steps on the torque residual, over the blocks of time in order, pass after pass (P1 eq. 5).
 
     θ⁺ = θ − ρ W_gᵀ(W_g θ − y_g),  ρ = λ / max_g ‖W_g‖²;   it ends at Σ_g W_gᵀ(W_g θ − y_g) = 0, the answer of `wls`
 
-    with the rows of joint j in units of its σ_j. `gain` is λ, halved whenever noise holds a pass up. `normalise` =
-    "each" divides every block's step by its own ‖W_g‖², as P1 does: rows then count by 1/‖W_g‖², which is another
-    answer. It stops when ‖Σ Wᵀ(Wθ − y)‖ falls below `eps1` of ‖Σ Wᵀy‖, or below `sigmas` standard deviations, and θ
-    moves by less than `eps2` in a pass; after `passes` at the latest. `start` is "zero" or "nominal".
+    with the rows of joint j in units of its σ_j. `gain` is λ, halved whenever noise limits a pass. `normalise` = "each"
+    divides every block's step by its own ‖W_g‖², as P1 does: rows are then weighted by 1/‖W_g‖², which gives a
+    different answer. It stops when ‖Σ Wᵀ(Wθ − y)‖ falls below `eps1` of ‖Σ Wᵀy‖, or below `sigmas` standard deviations,
+    and θ changes by less than `eps2` in a pass; at the latest after `passes`. `start` is "zero" or "nominal".
     """
 
     gain: float = 1.0
@@ -54,9 +54,13 @@ class Recursive(Estimator):
         Normalised(self.gain)
         StoppingRule(self.eps1, self.eps2)
         if isinstance(self.passes, bool) or not (isinstance(self.passes, int) and self.passes >= 1):
-            raise EstimationError(f"passes must be a whole number from 1, not {self.passes!r}.")
+            raise EstimationError(
+                f"Option `passes` of estimator 'recursive' must be a whole number of at least 1, not {self.passes!r}."
+            )
         if not 0.0 <= self.sigmas < np.inf:
-            raise EstimationError(f"sigmas must be zero or positive, not {self.sigmas!r}.")
+            raise EstimationError(
+                f"Option `sigmas` of estimator 'recursive' must be zero or positive, not {self.sigmas!r}."
+            )
         if self.normalise not in NORMALISATIONS:
             raise EstimationError(choices("normalisation", self.normalise, NORMALISATIONS))
         if self.start not in STARTS:
@@ -71,19 +75,19 @@ class Recursive(Estimator):
         value = np.full(len(base), np.nan)
         value[way.places] = way.values[-1]
         told = (
-            f"{self.name} made {way.passes} passes over {len(way.blocks)} blocks of time, the gain ended at "
-            f"{way.gain:.3g}: {way.verdict}"
+            f"{self.name} made {way.passes} passes over {len(way.blocks)} blocks of time, final gain {way.gain:.3g}: "
+            f"{way.verdict}"
         )
-        if way.verdict.proximity > self.eps1:  # below, it is a matter of rounding and not of standard deviations
-            told += f"; {way.distance:.2g} standard deviations from the least squares of the same rows"
+        if way.verdict.proximity > self.eps1:  # below eps1 the limit is rounding, not standard deviations
+            told += f"; {way.distance:.2g} σ from the least-squares estimate of the same rows"
         if way.verdict.stops:
-            # the same point as least squares to a small part of σ, so its error bars are those of least squares
+            # the same point as least squares within a small fraction of σ, so its error bars are those of least squares
             return replace(batch, value=value).with_findings([Finding("iterations", "info", told)])
         unknown = np.full_like(batch.covariance, np.nan)
         lost = Finding(
             "not-converged",
             "warning",
-            f"{told}. The recursion has no error bars of its own, so none are given",
+            f"{told}. The recursion itself gives no error bars",
             fix="allow more passes, normalise by the largest block, or use wls or rls",
         )
         return replace(batch, value=value, covariance=unknown, covariance_classical=unknown, clusters=0).with_findings(
@@ -98,7 +102,7 @@ class Recursive(Estimator):
         batch: Estimate | None = None,
         every_block: bool = False,
     ) -> EstimatePath:
-        """The way of the estimate, pass by pass, or for pictures of its convergence block by block."""
+        """The path of the estimate, pass by pass, or block by block for pictures of its convergence."""
         if weights is None:
             weights = 1.0 / joint_deviations(information, base)
         if batch is None:
@@ -108,8 +112,8 @@ class Recursive(Estimator):
         columns = np.array(base.kept)[places]
         whole = triangular(stacked(information, columns, weights))
         r, y = whole[: len(columns), :-1], whole[: len(columns), -1]
-        # steps are made where the log's own rows are orthonormal, W R⁻¹ and R θ: what is called a parameter, in which
-        # unit and in which order, then makes no difference, and distances are standard deviations
+        # steps are made in coordinates in which the log's rows are orthonormal, W R⁻¹ and R θ: the result does not
+        # depend on the choice, units and order of parameters, and distances are in standard deviations
         log = Proximity(np.eye(len(columns)), y, int(information.rows().sum()))
         blocks = [
             Seen(solve_triangular(r, part[:, :-1].T, trans=1).T, part[:, -1])
@@ -143,10 +147,9 @@ class Recursive(Estimator):
 
 
 class EstimatePath(NamedTuple):
-    """The way of an estimate: values (K + 1, used) from the start on, after every pass or block; the blocks of a pass;
-    which base parameters are used; how many passes were made, the gain at the end and the last verdict; and the
-    distance from least squares in standard deviations, as a root mean square over the parameters.
-    """
+    """The path of an estimate: values (K + 1, used) from the start on, after every pass or block; the blocks of a pass;
+    which base parameters are used; the number of passes, the gain at the end and the last verdict; and the distance
+    from least squares in standard deviations, as a root mean square over the parameters."""
 
     values: Array
     blocks: tuple[tuple[str, str, int], ...]

@@ -1,4 +1,4 @@
-"""Proximity (P1 eq. 23): how far an estimate is from what a motion says, and when recursive estimation may stop."""
+"""Proximity (P1 eq. 23): the distance of an estimate from the least squares of a motion, and when to stop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from steelyard.estimators.gradient.update_rules import Seen
 class Proximity:
     """The proximity function summed over a motion,  PRX(P̂) = Σ Wᵀ(W P̂ − τ) = (Σ WᵀW) P̂ − Σ Wᵀτ.
 
-    (23) has + in the place of −: with u = Ψ P̂ that is 2Ψᵀu, which is not zero at the truth. At a single sample with
-    the right sign it is n equations for b unknowns, and next to nothing at rest: only a whole motion can say that P̂ is
-    right. gram is Σ WᵀW (b, b), moment Σ Wᵀτ (b,), from `rows` samples.
+    (23) is printed with + instead of −: with u = Ψ P̂ that is 2Ψᵀu, which is not zero at the truth. With the right
+    sign, a single sample gives n equations for b unknowns, and nearly none at rest: only a whole motion can show that
+    P̂ is right. gram is Σ WᵀW (b, b), moment Σ Wᵀτ (b,), from `rows` samples.
     """
 
     gram: Array
@@ -30,22 +30,22 @@ class Proximity:
         return Proximity(np.zeros((count, count)), np.zeros(count))
 
     def add(self, seen: Seen) -> Proximity:
-        """With one more sample."""
+        """The sum with one more sample."""
         gram, moment = self.gram + seen.w.T @ seen.w, self.moment + seen.w.T @ seen.tau
         return replace(self, gram=gram, moment=moment, rows=self.rows + 1)
 
     def at(self, theta: Array) -> Array:
-        """PRX (b,) of an estimate: zero exactly at the motion's least squares."""
+        """PRX (b,) of an estimate: zero exactly at the least squares of the motion."""
         return self.gram @ theta - self.moment
 
     def relative(self, theta: Array) -> float:
-        """‖PRX‖ / ‖Σ Wᵀτ‖: 1 for an estimate of zero. Infinite where the motion has no torque that its columns show."""
+        """‖PRX‖ / ‖Σ Wᵀτ‖: 1 for an estimate of zero. Infinite if no torque lies in the span of the columns."""
         size = float(np.linalg.norm(self.moment))
         return float(np.linalg.norm(self.at(theta))) / size if size > 0.0 else np.inf
 
     def excitation(self, scale: Array | None = None) -> float:
-        """Least eigenvalue of Σ WᵀW, in the units of P̂ or of the sizes `scale` (b,) of its entries: the square sum of
-        the torques that a change by one in the least visible direction makes [(N·m)²]."""
+        """Smallest eigenvalue of Σ WᵀW, in the units of P̂ or of the sizes `scale` (b,) of its entries: the sum of
+        squares of the torques caused by a unit change in the least excited direction [(N·m)²]."""
         gram = self.gram if scale is None else self.gram * np.outer(scale, scale)
         return max(float(np.linalg.eigvalsh(gram)[0]), 0.0)
 
@@ -62,8 +62,8 @@ def sample_proximity(theta: Array, seen: Seen) -> Array:
 
 
 class StoppingVerdict(NamedTuple):
-    """What a motion said of the estimate after it: relative proximity, relative change over the motion, excitation, and
-    whether each was good enough."""
+    """The result of a motion for the estimate after it: relative proximity, relative change over the motion,
+    excitation, and whether each is good enough."""
 
     proximity: float
     change: float
@@ -87,7 +87,7 @@ class StoppingVerdict(NamedTuple):
 
 @runtime_checkable
 class Stop(Protocol):
-    """What recursive estimation asks of a stopping rule: is it enough, at a sample and after a motion."""
+    """Interface of a stopping rule: whether to stop, at a sample and after a motion."""
 
     def at_sample(self, theta: Array, seen: Seen) -> bool: ...
 
@@ -97,12 +97,12 @@ class Stop(Protocol):
 @final
 @dataclass(frozen=True, eq=False)
 class StoppingRule:
-    """Enough when, over a whole motion, the estimate agrees with it, no longer moves, and the motion could tell:
+    """Stop when, over a whole motion, the estimate agrees with it and no longer changes, and the motion excites all:
 
     ‖Σ Wᵀ(W P̂ − τ)‖ ≤ max(ε₁ ‖Σ Wᵀτ‖, noise)   and   ‖P̂ − P̂_before‖ ≤ ε₂ ‖P̂‖   and   λ_min(Σ WᵀW) > excitation
 
     P1 declares ε₁ and ε₂ and uses neither. `scale` (b,) are sizes of the parameters, which make the excitation [(N·m)²]
-    independent of their units; `noise` is a proximity that cannot be told from zero.
+    independent of their units; `noise` is a proximity that cannot be distinguished from zero.
     """
 
     eps1: float = 1e-3
@@ -114,13 +114,13 @@ class StoppingRule:
     def __post_init__(self) -> None:
         for name in ("eps1", "eps2"):
             if not 0.0 < getattr(self, name) < 1.0:
-                raise EstimationError(f"{name} must lie between 0 and 1, not {getattr(self, name)!r}.")
+                raise EstimationError(f"{name} must be between 0 and 1, not {getattr(self, name)!r}.")
         for name in ("excitation", "noise"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise EstimationError(f"{name} must be zero or positive, not {getattr(self, name)!r}.")
 
     def at_sample(self, theta: Array, seen: Seen) -> bool:
-        """Never: one sample cannot tell."""
+        """Never: one sample is not enough to decide."""
         return False
 
     def after_motion(self, theta: Array, before: Array, motion: Proximity) -> StoppingVerdict:
@@ -134,10 +134,10 @@ class StoppingRule:
 @final
 @dataclass(frozen=True)
 class PublishedStop:
-    """P1's rule (25), PRX = 0 at a sample, to a tolerance: to show what it does, not to be used.
+    """P1's rule (25), PRX = 0 at a sample, within a tolerance. For demonstration, not for use.
 
-    With the printed sign it holds nowhere but at rest, not even at the truth; with the right one (`corrected`) at the
-    truth, and at rest whatever the estimate is.
+    With the printed sign it holds only at rest, not even at the truth; with the right one (`corrected`) it holds at the
+    truth, and at rest for any estimate.
     """
 
     tolerance: float = 1e-6
@@ -148,5 +148,5 @@ class PublishedStop:
         return bool(np.linalg.norm(value) <= self.tolerance)
 
     def after_motion(self, theta: Array, before: Array, motion: Proximity) -> StoppingVerdict:
-        """Never: the rule looks at samples."""
+        """Never: the rule uses samples only."""
         return StoppingVerdict(motion.relative(theta), np.nan, motion.excitation(), False, False, False)

@@ -1,7 +1,7 @@
-"""Update rules of recursive estimation: one iteration of P1, from an estimate and what was seen to the next estimate.
+"""Update rules of recursive estimation: one iteration of P1, from an estimate and one measurement to the next estimate.
 
-A rule is a frozen bag of options with one method, and knows nothing of robots: it works on rows wherever they come
-from, a running experiment (`adaptive`) or blocks of a recorded log (the estimator `recursive`).
+A rule is a frozen set of options with one method and is independent of robots: it works on rows from any source, a
+running experiment (`adaptive`) or blocks of a recorded log (the estimator `recursive`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ INERTIAS = ("estimate", "truth")
 
 
 class Seen(NamedTuple):
-    """What an iteration sees. The torque's rows are w (n, b) at the measured acceleration, τ (n,) = W P + noise.
+    """Input of an iteration. The torque's rows are w (n, b) at the measured acceleration, τ (n,) = W P + noise.
 
     A closed loop with the control (21) also has
-    psi (n, b)       the rows Ψ = W(q, q̇, q̈*) at the acceleration that was asked for (22), so that τ = Ψ P̂
-    eta (n,)         η = q̈ − q̈*, by how much the motion missed it (20)
-    least            least eigenvalue σ_D of the inertia matrix D(q, P̂) [kg·m²]
-    least_true       the same of the true D(q, P), which only a simulation knows
+    psi (n, b)       the rows Ψ = W(q, q̇, q̈*) at the requested acceleration (22), so that τ = Ψ P̂
+    eta (n,)         η = q̈ − q̈*, the error of the acceleration (20)
+    least            smallest eigenvalue σ_D of the inertia matrix D(q, P̂) [kg·m²]
+    least_true       the same of the true D(q, P), known only in simulation
     """
 
     w: Array
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 @runtime_checkable
 class UpdateRule(Protocol):
-    """What recursive estimation asks of a rule. Options are the fields of a frozen dataclass."""
+    """Interface of an update rule. Options are the fields of a frozen dataclass."""
 
     name: ClassVar[str]
 
@@ -53,8 +53,8 @@ class Published:
     """P1's update as printed:  P̂⁺ = P̂ − λ σ_D Ψᵀη / ‖Ψ‖²,   ‖Ψ‖² = Sp(ΨΨᵀ)   (24).
 
     D(q, P) η = Ψ (P̂ − P), so ‖P̂ − P‖ never grows if 0 < λ σ_D < 2 λ_min(D(q, P)): a bound on the *true* inertia. The
-    paper takes σ_D from the estimate, which does not promise that, and is negative where D(q, P̂) is indefinite.
-    `inertia` = "truth" takes it from the plant, in simulations. Nothing bounds the step where Ψ goes to zero, at rest.
+    paper takes σ_D from the estimate, which does not guarantee this, and is negative where D(q, P̂) is indefinite.
+    `inertia` = "truth" takes it from the plant, in simulations. The step is unbounded where Ψ goes to zero, at rest.
     """
 
     gain: float = 1.0
@@ -69,7 +69,7 @@ class Published:
     def step(self, theta: Array, seen: Seen) -> Array:
         if seen.psi is None or seen.eta is None:
             raise EstimationError(
-                "The update as published needs η of a loop that runs with the estimate (20), (21): use it in "
+                "The published update needs η of a loop controlled with the estimate (20), (21): use it in "
                 "`adaptive_experiment`, and Normalised on recorded rows."
             )
         sigma = seen.least if self.inertia == "estimate" else seen.least_true
@@ -83,8 +83,8 @@ class Published:
 class Normalised:
     """The normalised gradient on the torque residual:  P̂⁺ = P̂ − λ Wᵀ(W P̂ − τ) / (ε + ‖W‖²),   0 < λ < 2.
 
-    In the loop of (21) the residual W P̂ − τ is D(q, P̂) η. Without noise ‖P̂ − P‖ never grows, whatever D(q, P̂) is. The
-    `floor` ε [SI, as ‖W‖²] keeps noise from being divided by nothing where W goes to zero, at rest.
+    In the loop of (21) the residual W P̂ − τ is D(q, P̂) η. Without noise ‖P̂ − P‖ never grows, for any D(q, P̂). The
+    `floor` ε [SI, as ‖W‖²] keeps noise from being divided by zero where W goes to zero, at rest.
     """
 
     gain: float = 1.0
@@ -94,11 +94,11 @@ class Normalised:
     def __post_init__(self) -> None:
         _check_gain(self.gain)
         if not 0.0 <= self.floor < np.inf:
-            raise EstimationError(f"The floor must be zero or positive, not {self.floor!r}.")
+            raise EstimationError(f"floor must be zero or positive, not {self.floor!r}.")
 
     def step(self, theta: Array, seen: Seen) -> Array:
         size = self.floor + float(np.sum(seen.w**2))
-        # rows of zeros say nothing, and with no floor there is nothing to divide by
+        # rows of zeros carry no information, and without a floor this avoids 0/0
         return theta - self.gain / size * (seen.w.T @ (seen.w @ theta - seen.tau)) if size > 0.0 else theta
 
 
@@ -112,7 +112,7 @@ class Gradient:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.rate < np.inf:
-            raise EstimationError(f"The rate must be positive, not {self.rate!r}.")
+            raise EstimationError(f"rate must be positive, not {self.rate!r}.")
 
     def step(self, theta: Array, seen: Seen) -> Array:
         return theta - self.rate * (seen.w.T @ (seen.w @ theta - seen.tau))
@@ -121,9 +121,9 @@ class Gradient:
 @final
 @dataclass(frozen=True, eq=False)
 class ParameterBounds:
-    """The bounded space Ω (8) in which the parameters are looked for: lower ≤ P̂ ≤ upper, (b,) each, infinite where
-    nothing is known. An estimate that leaves it is put back on its nearest point, which is never further from the truth
-    if the truth is inside."""
+    """The bounded space Ω (8) of the parameters: lower ≤ P̂ ≤ upper, (b,) each, infinite where no bound is known. An
+    estimate outside is projected onto the nearest point, which does not increase its distance from the truth if the
+    truth is inside."""
 
     lower: Array
     upper: Array
@@ -143,7 +143,7 @@ class ParameterBounds:
 
 
 def follow(rule: UpdateRule, start: Array, seen: Iterable[Seen], box: ParameterBounds | None = None) -> Iterator[Array]:
-    """The estimates (b,) after every iteration, as the rows come."""
+    """The estimates (b,) after every iteration, as the rows arrive."""
     theta = np.array(start, float)
     for rows in seen:
         theta = rule.step(theta, rows)
@@ -153,9 +153,10 @@ def follow(rule: UpdateRule, start: Array, seen: Iterable[Seen], box: ParameterB
 
 
 def closed_form(seen: Iterable[Seen]) -> Array:
-    """P = G⁺ u (17)–(19) with the rows of several samples under one another, G (N·n, b) and u = G* P̂ what was applied.
+    """P = G⁺ u (17)–(19) with the stacked rows of several samples, G (N·n, b) and the applied torque u = G* P̂.
 
-    One sample never suffices: G has n rows for b > n parameters. Refused where the columns depend on one another.
+    One sample never suffices: G has n rows for b > n parameters. Raises an error where the columns are linearly
+    dependent.
     """
     rows = list(seen)
     w, tau = np.concatenate([s.w for s in rows]), np.concatenate([s.tau for s in rows])
@@ -164,12 +165,12 @@ def closed_form(seen: Iterable[Seen]) -> Array:
     theta, _, rank, _ = np.linalg.lstsq(w / scale, tau, rcond=1e-9)
     if rank < w.shape[1]:
         raise EstimationError(
-            f"{len(rows)} samples show {rank} of {w.shape[1]} parameters: the columns of G depend on one another and "
-            "(19) does not exist. Take more samples of a richer motion."
+            f"{len(rows)} samples determine {rank} of {w.shape[1]} parameters: the columns of G are linearly dependent "
+            "and the inverse in (19) does not exist. Use more samples of a richer motion."
         )
     return theta / scale
 
 
 def _check_gain(gain: float) -> None:
     if not 0.0 < gain < 2.0:
-        raise EstimationError(f"The gain λ must lie between 0 and 2, or no step comes nearer; it is {gain!r}.")
+        raise EstimationError(f"The gain λ must be between 0 and 2 for the steps to converge, not {gain!r}.")

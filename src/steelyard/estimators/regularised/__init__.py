@@ -1,1 +1,1 @@
-"""Least squares pulled towards a prior: `map` and `ridge`."""
+"""Least squares with a prior: `map` and `ridge`."""

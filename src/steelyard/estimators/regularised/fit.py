@@ -1,4 +1,4 @@
-"""Weighted least squares pulled towards a prior: what `map` and `ridge` share."""
+"""Weighted least squares with a prior: shared by `map` and `ridge`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDS = 10
 
 
 def checked_weight(weight: float | None) -> None:
-    """A stated weight must be positive; None means that the data chooses."""
+    """The weight; raises an error unless it is positive. None means that it is chosen from the data."""
     if weight is not None and not 0.0 < weight <= 1e12:
         raise EstimationError(f"The weight of a prior must be positive and at most 1e12, not {weight!r}.")
 
@@ -30,9 +30,9 @@ def regularised(
 ) -> Estimate:
     """WLS with the rows [P | p] of a prior, in units of their standard deviation, times √weight.
 
-    θ̂ = (A + w PᵀP)⁻¹ (Wᵀy + w Pᵀp): an error of the prior's mean moves θ̂ as well, so the covariance is that of the data
-    (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹. `weights` (n,) of the joints' rows,
-    by default 1/σ_j.
+    θ̂ = (A + w PᵀP)⁻¹ (Wᵀy + w Pᵀp): an error of the prior's mean also affects θ̂, so the covariance is that of the
+    data (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹. `weights` (n,) of the joints'
+    rows, by default 1/σ_j.
     """
     weights = 1.0 / joint_deviations(information, base) if weights is None else weights
     findings: tuple[Finding, ...] = ()
@@ -60,7 +60,8 @@ def chosen_weight(
     folds = [stacked(information, base.kept, weights, times) for times in information.clusters(FOLDS)]
     if len(folds) < 3:
         raise EstimationError(
-            "Too few blocks of time to choose the prior's weight by cross-validation: state a weight, or record longer."
+            "Too few blocks of time to choose the weight of the prior by cross-validation: set weight, or record "
+            "longer."
         )
     others = [triangular(np.concatenate([*folds[:g], *folds[g + 1 :]])) for g in range(len(folds))]
     errors = np.array(
@@ -68,13 +69,13 @@ def chosen_weight(
     )
     mean = errors.mean(axis=1)
     best = int(mean.argmin())
-    # paired with the best: the blocks differ far more among themselves than the weights do
+    # paired with the best: the blocks differ far more from each other than the weights do
     spread = (errors - errors[best]).std(axis=1, ddof=1) / np.sqrt(len(folds))
     good = [k for k in range(len(WEIGHTS)) if mean[k] <= mean[best] + spread[k]]
     weight = WEIGHTS[max(good)]
     message = (
-        f"the prior's weight {weight:.3g} was chosen by leaving out {len(folds)} blocks of time in turn "
-        f"(squared error a block {mean[max(good)]:.4g} in units of σ_j², {mean[0]:.4g} at weight {WEIGHTS[0]:.3g})"
+        f"the weight of the prior, {weight:.3g}, was chosen by cross-validation over {len(folds)} blocks of time "
+        f"(squared error per block {mean[max(good)]:.4g} in units of σ_j², {mean[0]:.4g} at weight {WEIGHTS[0]:.3g})"
     )
     if weight == WEIGHTS[0]:
         advice = "the prior contradicts the data: check the robot file, its units and the widths, or use wls"
@@ -85,10 +86,10 @@ def chosen_weight(
 def corner_weight(
     information: Information, base: BaseParameters, weights: Array, prior: Array
 ) -> tuple[float, tuple[Finding, ...]]:
-    """The one of WEIGHTS at the corner of the L-curve: log ‖y − Wθ‖² against log ‖p − Pθ‖², where it bends most.
+    """The one of WEIGHTS at the corner of the L-curve, log ‖y − Wθ‖² over log ‖p − Pθ‖²: the largest curvature.
 
-    The bend is that of the circle through three neighbouring points, 4 · area / product of the sides, positive towards
-    the origin.
+    The curvature is that of the circle through three neighbouring points, 4 · area / product of the sides, positive
+    towards the origin.
     """
     data = stacked(information, base.kept, np.where(np.isfinite(weights), weights, 0.0))
     points = []
@@ -102,15 +103,17 @@ def corner_weight(
     sides = np.prod([np.linalg.norm(x, axis=1) for x in (first, second, after - before)], axis=0)
     bend = 2.0 * area / np.maximum(sides, 1e-300)
     weight = WEIGHTS[1 + int(bend.argmax())]
-    message = f"the prior's weight {weight:.3g} lies at the corner of the L-curve (of {len(WEIGHTS)} weights tried)"
+    message = (
+        f"the weight of the prior, {weight:.3g}, is at the corner of the L-curve ({len(WEIGHTS)} weights were tried)"
+    )
     if bend.max() <= 0.0:
-        advice = "the curve has no corner: state a weight, or choose it by cross-validation"
+        advice = "the L-curve has no corner: set weight, or use weight = 'cross-validation'"
         return weight, (Finding("prior-weight", "warning", message, fix=advice),)
     return weight, (Finding("prior-weight", "info", message),)
 
 
 def _left_out(others: Array, fold: Array, prior: Array) -> float:
-    """Squared weighted residual of a fold with the parameters of all others and the prior."""
+    """Squared weighted residual of a fold with the parameters from all others and the prior."""
     whole = triangular(np.concatenate([others, prior]))
     theta = np.linalg.lstsq(whole[:-1, :-1], whole[:-1, -1], rcond=None)[0]
     rest = fold[:, :-1] @ theta - fold[:, -1]
@@ -118,11 +121,11 @@ def _left_out(others: Array, fold: Array, prior: Array) -> float:
 
 
 def _leaning(names: Sequence[str], prior: Array, inverse: Array) -> tuple[Finding, ...]:
-    """Which parameters the prior decides: its share of their information, [ (A + P)⁻¹ P ]_ii between 0 and 1."""
+    """Which parameters the prior decides: its fraction of their information, [ (A + P)⁻¹ P ]_ii between 0 and 1."""
     pulled = prior @ inverse
     share = np.einsum("ij,ij->i", inverse @ pulled.T, prior.T)
     blind = [name for name, part in zip(names, share, strict=True) if part > 0.5]
     if not blind:
         return ()
-    message = f"the data is nearly blind to {len(blind)} base parameters, which the prior decides: {', '.join(blind)}"
-    return (Finding("prior-decides", "info", message, fix="move the joints concerned faster, further and together"),)
+    message = f"{len(blind)} base parameters are hardly determined by the data and follow the prior: {', '.join(blind)}"
+    return (Finding("prior-dominates", "info", message, fix="move the joints concerned faster, further and together"),)

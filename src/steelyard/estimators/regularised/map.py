@@ -21,7 +21,7 @@ class MAP(Estimator):
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · ‖D⁻¹(θ − θ_nominal)‖²
 
-    `weight` None is chosen inside the data: ten blocks of time are left out in turn, and the largest weight is taken
+    `weight` None is chosen from the data: ten blocks of time are left out in turn, and the largest weight is taken
     whose error is within one standard error of the smallest. D holds the `widths`.
     """
 

@@ -1,4 +1,4 @@
-"""Weighted least squares pulled to zero: what can be done without nominal values."""
+"""Weighted least squares shrunk to zero: for robots without nominal values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from steelyard.regression.problem import Problem
 @final
 @dataclass(frozen=True)
 class Ridge(Estimator):
-    """Weighted least squares with the inertial base parameters pulled to zero, for robots without nominal values.
+    """Weighted least squares with the inertial base parameters shrunk to zero, for robots without nominal values.
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · Σ_i ‖w_i‖² θ_i² / r
 
-    A parameter costs what its column w_i (weighted, r rows) moves the efforts, so the pull does not depend on units.
-    Friction, rotors and offsets are free. `weight` None is chosen as in map. Zero is no physical robot: expect bias.
+    The penalty of a parameter is the effect of its column w_i (weighted, r rows) on the efforts, so it does not depend
+    on units. Friction, rotors and offsets are free. `weight` None is chosen as in map. Zero is not a physical robot:
+    expect bias.
     """
 
     weight: float | None = None

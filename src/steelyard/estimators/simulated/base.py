@@ -1,4 +1,4 @@
-"""What the estimators that simulate share: runs driven again with an estimate, and iterations that end (P4 §II)."""
+"""Shared by the estimators that simulate: simulation of the runs with an estimate, and iterations that end (P4 §II)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from steelyard.simulation.closed_loop import simulate
 from steelyard.simulation.controllers import Controller
 from steelyard.simulation.plant import Plant
 
-# An estimate that cannot be simulated is drawn back to the one before, half way each time.
+# Number of times that an estimate which cannot be simulated is moved half way back to the one before.
 MOST_HALVINGS = 8
 STARTS = ("wls", "nominal")
-# A parameter known to better than this is never cancelled.
+# A parameter with a smaller relative σ is never cancelled.
 CERTAIN = 0.01
-# A parameter below so many of its standard deviations is compared with these, not with itself.
+# The change of a parameter below this many standard deviations is measured relative to these, not to its value.
 _NOISE = 3.0
 
 
 class Begin(NamedTuple):
-    """What a fit that simulates starts with: 1/σ_j (n,), which base parameters the measured motion shows and which of
-    these take part, both (b,), the first values (b,), and the weighted least squares on the measured motion."""
+    """Start of a fit that simulates: 1/σ_j (n,), which base parameters the measured motion excites and which of these
+    take part, both (b,), the first values (b,), and the weighted least squares on the measured motion."""
 
     weights: Array
     shown: NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Begin(NamedTuple):
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Shown, and cancelled."""
+        """Excited, and cancelled."""
         return self.shown & ~self.used
 
     @property
@@ -57,7 +57,7 @@ class Begin(NamedTuple):
 
 @dataclass(frozen=True)
 class SimulatingEstimator(Estimator):
-    """An estimator that drives the runs of the problem again under its experiment.
+    """An estimator that simulates the runs of the problem under its experiment.
 
     It simulates and solves until values and residual change by less than `tolerance`, at most `most` times; `start` is
     "nominal" or "wls"; `ratio` cancels uncertain parameters first, as `essential` does.
@@ -72,13 +72,11 @@ class SimulatingEstimator(Estimator):
 
     def __post_init__(self) -> None:
         if self.ratio is not None and not (isinstance(self.ratio, int | float) and 1.0 <= self.ratio < np.inf):
-            raise EstimationError(f"The ratio must be at least 1 (the papers take 10 to 30), not {self.ratio!r}.")
+            raise EstimationError(f"ratio must be at least 1 (the papers use 10 to 30), not {self.ratio!r}.")
         if not 0.0 < self.tolerance < 1.0:
-            raise EstimationError(
-                f"The tolerance must lie between 0 and 1 (the papers take 0.025), not {self.tolerance!r}."
-            )
+            raise EstimationError(f"tolerance must be between 0 and 1 (the papers use 0.025), not {self.tolerance!r}.")
         if isinstance(self.most, bool) or not (isinstance(self.most, int) and self.most >= 1):
-            raise EstimationError(f"most must be a whole number from 1, not {self.most!r}.")
+            raise EstimationError(f"most must be a whole number of at least 1, not {self.most!r}.")
         if self.start not in STARTS:
             raise EstimationError(choices("start", self.start, STARTS))
 
@@ -109,12 +107,12 @@ class SimulatingEstimator(Estimator):
         information: Information,
         progress: Progress | None,
     ) -> Estimate:
-        """The estimate, from where it begins."""
+        """The estimate, from its start."""
 
 
 class Iteration(NamedTuple):
-    """One step: what it was simulated with, the residual ‖y − Wθ‖ or ‖y − Zθ‖ after it in units of σ, the largest
-    relative change and whose it is, and how often the step was halved."""
+    """One step: the simulated values, the residual ‖y − Wθ‖ or ‖y − Zθ‖ after it in units of σ, the largest relative
+    change and its parameter, and the number of times the step was halved."""
 
     value: Array
     residual: float
@@ -144,14 +142,14 @@ class Iterated:
             Finding(
                 "not-converged",
                 "warning",
-                f"{name} did not settle to {tolerance:.2%} in {len(self.steps)} iterations. {told}",
-                fix="look at the controller, the reference and the start; or allow more iterations",
+                f"{name} did not converge to {tolerance:.2%} in {len(self.steps)} iterations. {told}",
+                fix="check the controller, the reference and the start; or allow more iterations",
             ),
         )
 
 
 def driven_again(problem: Problem, theta: Array, progress: Progress | None = None) -> dict[str, Samples]:
-    """The runs as the model with theta (C,) would have made them, on the runs' own clocks and stretches."""
+    """The runs simulated by the model with theta (C,), on the runs' own clocks and stretches."""
     experiment = problem.experiment
     assert experiment is not None
     plants: dict[str, Plant] = {run.load: Plant(problem.model, theta, run.load) for run in problem.runs}
@@ -170,7 +168,7 @@ def _driven(problem: Problem, run: Samples, plant: Plant, controller: Controller
 
 
 def instrument_columns(base: BaseParameters, kept: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """The columns of the simulated motion that stand beside layout columns `kept`."""
+    """The columns of the simulated motion that correspond to the layout columns `kept`."""
     return len(base.layout) + np.asarray(kept)
 
 
@@ -182,7 +180,7 @@ def weights_of(information: Information, base: BaseParameters) -> Array:
 def _part_taking(
     information: Information, base: BaseParameters, weights: Array, ratio: float | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which base parameters (b,) the measured motion shows, and which take part: with a ratio, the essential ones."""
+    """Which base parameters (b,) the measured motion excites, and which take part: with a ratio, the essential ones."""
     whole = stacked(information.without_known(), base.kept, weights)
     free = list(independent_columns(whole[:, :-1], DATA_TOLERANCE).kept)
     shown = np.zeros(len(base), bool)
@@ -191,7 +189,7 @@ def _part_taking(
     if ratio is not None:
         rows = int(information.rows()[weights > 0].sum())
         used[[step.parameter for step in eliminate(whole, free, rows, ratio, CERTAIN)]] = False
-        # without the inertia of a rotor a light joint has none left to be simulated with
+        # a light joint without rotor inertia has too little inertia to be simulated
         used |= shown & [base.layout.columns[k].symbol == "Ia" for k in base.kept]
     return shown, used
 
@@ -203,7 +201,7 @@ def nominal_values(problem: Problem, base: BaseParameters) -> Array | None:
 
 
 def largest_change(value: Array, before: Array, std: Array) -> tuple[float, int]:
-    """The largest relative change of values (b,), and whose; one below three σ is compared with these."""
+    """The largest relative change of values (b,), and its parameter; a value below three σ is compared with three σ."""
     size = np.maximum(np.abs(value), _NOISE * std)
     moved = np.divide(np.abs(value - before), size, out=np.zeros_like(value), where=size > 0.0)
     return float(moved.max()), int(np.argmax(moved))
@@ -220,10 +218,10 @@ def iterate(
 ) -> Iterated:
     """Simulate, observe both motions, `step` to new values (b,) and their residual, until both settle.
 
-    They have when no value changes by more than `tolerance` of itself (or of three σ, where it is less than that) and
-    the residual by no more than that either. An estimate that cannot be simulated is drawn back towards the last that
-    could, at the first step towards the robot file's nominal values. Parameters that the motion does not show
-    are simulated with their nominal values.
+    They have settled when no value changes by more than `tolerance` relative to itself (or to three σ, where it is less
+    than that), nor the residual. An estimate that cannot be simulated is moved back towards the last that could, at the
+    first step towards the robot file's nominal values. Parameters that the motion does not excite are simulated with
+    their nominal values.
     """
     nominal = nominal_values(problem, base)
     value = begin.value
@@ -247,7 +245,7 @@ def iterate(
 def _simulated(
     problem: Problem, base: BaseParameters, value: Array, before: Array, unseen: Array, progress: Progress | None
 ) -> tuple[dict[str, Samples], Array, int]:
-    """The runs with a value, or with one nearer to that of the step before where it cannot be simulated."""
+    """The runs simulated with a value, or with one nearer to that of the step before if it cannot be simulated."""
     told = ""
     for halvings in range(MOST_HALVINGS + 1):
         try:
@@ -256,6 +254,7 @@ def _simulated(
             told = str(error)
             value = 0.5 * (value + before)
     raise EstimationError(
-        f"The estimate cannot be simulated, nor any of {MOST_HALVINGS} values nearer to the one before: {told} Try the "
-        "other start, keep the controller's bandwidth, or leave out parameters that the motion does not show (ratio)."
+        f"The estimate cannot be simulated, nor can {MOST_HALVINGS} values between it and the previous one: {told} Try "
+        "the other start, check the bandwidth of the controller, or cancel parameters that the motion does not excite "
+        "(ratio)."
     )

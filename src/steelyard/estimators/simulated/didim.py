@@ -1,4 +1,4 @@
-"""DIDIM: measured efforts explained by a simulated motion alone."""
+"""DIDIM: measured efforts explained by the columns of a simulated motion."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import score
 
-# A simulated motion that leaves so many times what least squares leaves is not the robot's. A convention: a tenth of a
-# gear ratio in the encoders leaves 1.4 times as much, a real robot under a guessed controller 1.2 times.
+# A simulated motion whose residual exceeds this many times that of least squares is not the robot's. A convention: an
+# error of a tenth of a gear ratio in the encoders gives 1.4 times, a real robot under a guessed controller 1.2 times.
 DOUBTED = 1.2
 
 
@@ -28,9 +28,9 @@ DOUBTED = 1.2
 class DIDIM(SimulatingEstimator):
     """Direct and inverse dynamic identification (DIDIM): θ̂ = Z⁺ y, in units of σ_j   (P4 eq. 19)
 
-    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference. Of the
-    measured motion only weights, the row mask and the torque of what is known of a payload are taken, so its noise does
-    no harm; an error of the simulator's controller or sensors does. Iterates as `iv`, with the same options.
+    Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference. The
+    measured motion is used only for weights, the row mask and the torque of the known payload parameters, so its noise
+    has no effect; an error of the simulated controller or sensors has. Iterates as `iv`, with the same options.
     """
 
     name: ClassVar[str] = "didim"
@@ -62,19 +62,18 @@ class DIDIM(SimulatingEstimator):
         )
         found = solve(done.information, simulated, weights, cancelled=begin.held)
         error = score(done.information, simulated.theta(found.value), problem.mask).total
-        told = (
-            f"the simulated motion alone explains the measured efforts to {error:.2%} (the scores are on the measured)"
-        )
+        told = f"the relative error with the simulated motion is {error:.2%} (the scores use the measured motion)"
         findings = [*done.findings(self.name, self.tolerance), Finding("simulated-error", "info", told)]
         plain = score(information, base.theta(begin.plain.value), problem.mask).total
         if error > DOUBTED * plain:
             findings.append(
                 Finding(
-                    "simulator-doubted",
+                    "simulation-mismatch",
                     "warning",
-                    f"least squares on the measured motion leaves {plain:.2%}, the simulated motion {error:.2%}: "
-                    "reference, controller, encoders or the model are not as stated, and the estimate takes that up",
-                    fix="read iv beside it; check reference, its delay, ratios and the controller's gains",
+                    f"the relative error is {plain:.2%} with the measured motion and {error:.2%} with the simulated "
+                    "motion: reference, controller, encoders or the model are not as stated, and the estimate absorbs "
+                    "the difference",
+                    fix="compare with iv; check the reference, its delay, the ratios and the controller gains",
                 )
             )
         return found.with_findings(findings)

@@ -1,4 +1,4 @@
-"""Exogeneity: may least squares be trusted, or does the regressor know of the noise? (Durbin, Wu, Hausman)"""
+"""Exogeneity: whether the regressor is independent of the noise, as least squares requires (Durbin, Wu, Hausman)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SIGNIFICANCE = 0.05
 # A bias of half a standard deviation lowers the coverage of a 95 % interval to 92 %; less is not worth a warning.
 RELEVANT = 0.5
 _FEWEST = 5
-# A direction in which the two covariances differ by less than this part says nothing about their difference.
+# A direction in which the two covariances differ by less than this fraction is not used in the test.
 _RANK = 1e-9
 
 
 class Difference(NamedTuple):
     """A parameter by least squares and by instrumental variables, in its unit: both values, the standard deviation of
-    their difference and that of the least squares, and p of no difference after Holm's correction."""
+    their difference and that of the least squares, and the p-value of no difference after Holm's correction."""
 
     name: str
     least_squares: float
@@ -51,9 +51,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Exogeneity:
-    """A Durbin–Wu–Hausman test: `p_value` in block form over `clusters` blocks of time, `p_value_textbook` beside it.
+    """A Durbin–Wu–Hausman test: `p_value` in block form over `clusters` blocks of time, and `p_value_textbook`.
 
-    `differences` are those of every parameter that took part, in order.
+    `differences` holds every parameter that took part, in order.
     """
 
     differences: tuple[Difference, ...]
@@ -64,34 +64,35 @@ class Exogeneity:
 
     @property
     def rejected(self) -> bool:
-        """Whether the two estimates differ by more than chance."""
+        """Whether the two estimates differ significantly."""
         return self.p_value < self.significance
 
     @property
     def differing(self) -> tuple[Difference, ...]:
-        """The parameters whose difference is more than chance, the surest first."""
+        """The parameters that differ significantly, the most significant first."""
         found = [d for d in self.differences if d.p_value < self.significance]
         return tuple(sorted(found, key=lambda d: d.p_value))
 
     @property
     def matters(self) -> bool:
-        """Whether one of these is also a part of the estimate's own error bar that should be told."""
+        """Whether one of these differences is large enough, relative to the error bar, to be reported."""
         return any(abs(d.in_sigmas) >= RELEVANT for d in self.differing)
 
     @property
     def verdict(self) -> str:
         tests = (
-            f"p = {self.p_value:.2g} over {self.clusters} blocks of time; {self.p_value_textbook:.2g} by the textbook"
+            f"p = {self.p_value:.2g} over {self.clusters} blocks of time; {self.p_value_textbook:.2g} for independent "
+            "rows"
         )
         if not self.rejected:
-            return f"least squares and instrumental variables agree ({tests}): nothing speaks against least squares"
+            return f"least squares and instrumental variables agree ({tests}): no evidence against least squares"
         named = ", ".join(str(d) for d in self.differing[:6])
         more = f" and {len(self.differing) - 6} more" if len(self.differing) > 6 else ""
         if self.matters:
             return f"least squares is biased ({tests}). It differs from instrumental variables in {named}{more}"
         return (
-            f"least squares and instrumental variables differ by more than chance ({tests}), but by less than "
-            f"{RELEVANT:g} σ of the estimate, so that least squares will do: {named}{more}"
+            f"least squares and instrumental variables differ significantly ({tests}), but by less than {RELEVANT:g} σ "
+            f"of the estimate, so least squares is adequate: {named}{more}"
         )
 
     def findings(self) -> tuple[Finding, ...]:
@@ -101,8 +102,8 @@ class Exogeneity:
             Finding(
                 "endogenous",
                 "warning",
-                f"{self.verdict}: feedback or noise has come into the regressor",
-                fix="use iv, not ls or wls; or filter positions and rows more narrowly",
+                f"{self.verdict}: the regressor contains feedback or noise",
+                fix="use iv instead of ls or wls, or lower the cut-off frequencies",
             ),
         )
 
@@ -124,15 +125,15 @@ def durbin_wu_hausman(
         σ_i² = (G − 1)/G Σ_g (d₍g₎ − d)_i²,   t_i = d_i/σ_i on G − 1 degrees of freedom,
 
     and p is the smallest of the two-sided p_i after Holm's correction. Textbook form: dᵀ (V_IV − V_LS)⁺ d ~ χ² with
-    classical covariances, which take every row for an independent fact.
+    classical covariances, which treat all rows as independent.
 
-    `weights` (n,) are 1/σ_j of the joints, `used` (b,) the parameters that take part: all, unless given.
+    `weights` (n,) are 1/σ_j of the joints, `used` (b,) the parameters that take part (default: all).
     """
     information = both.without_known()
     groups = information.clusters(clusters)
     if len(groups) < _FEWEST:
         raise EstimationError(
-            f"Only {len(groups)} blocks of time: {_FEWEST} are the fewest that tell bias from chance. Record longer."
+            f"Only {len(groups)} blocks of time: the test needs {_FEWEST} to separate bias from chance. Record longer."
         )
     kept = np.array(base.kept) if used is None else np.array(base.kept)[used]
     columns = np.concatenate([len(base.layout) + kept, kept])
@@ -167,13 +168,14 @@ def _both(r: Array) -> Array:
         return np.asarray([least, np.linalg.solve(r[:b, b:-1], r[:b, -1])], float)
     except np.linalg.LinAlgError:
         raise EstimationError(
-            "The simulated motion says nothing about the measured one in some block of time: check the reference, or "
-            "test fewer parameters (ratio)."
+            "The simulated motion is not correlated with the measured one in some block of time: check the reference, "
+            "or test fewer parameters (ratio)."
         ) from None
 
 
 def _textbook(r: Array, least: Array, instrumental: Array, rows: int) -> float:
-    """p of dᵀ (V_IV − V_LS)⁺ d on the rank of the difference, both V with the variance of the instrumental residual."""
+    """p-value of dᵀ (V_IV − V_LS)⁺ d on the rank of the difference, both V with the variance of the instrumental
+    residual."""
     b = len(least)
     rest = r[:, -1] - r[:, b:-1] @ instrumental
     variance = float(rest @ rest) / max(rows - b, 1)

@@ -34,8 +34,8 @@ class IV(SimulatingEstimator):
     """Instrumental variables (IDIM-IV): θ̂ = (Zᵀ Ω W)⁻¹ Zᵀ Ω y, Ω = diag(1/σ_j²)   (P4 eq. 10)
 
     Z are the columns of the motion that the model with the last θ̂ makes under the same controller and reference: free
-    of measurement noise, and of whatever feeds back into the measured motion. Simulated and solved again until values
-    and residual change by less than `tolerance`, at most `most` times; `start` is "nominal" or "wls"; `ratio` cancels
+    of measurement noise and of its feedback into the measured motion. Simulated and solved again until values and
+    residual change by less than `tolerance`, at most `most` times; `start` is "nominal" or "wls"; `ratio` cancels
     uncertain parameters first, as `essential` does.
     """
 
@@ -57,16 +57,16 @@ class IV(SimulatingEstimator):
 
         done = iterate(problem, base, begin, step, self.tolerance, self.most, progress)
         found = with_error_bars(done.information, base, weights, begin.shown, used)
-        told = done.findings(self.name, self.tolerance)
-        # instruments that carry the measurement's own noise test nothing, nor do those of a loop that did not settle
+        findings = done.findings(self.name, self.tolerance)
+        # instruments that carry the noise of the measurement test nothing, nor do those of a loop that did not settle
         if (
             found.clusters
             and done.converged
             and not (problem.experiment and problem.experiment.approximate)
             and np.all(np.isfinite(np.diagonal(found.covariance)[used]))
         ):
-            told += durbin_wu_hausman(base, done.information, weights, CLUSTERS, used).findings()
-        return found.with_findings(told)
+            findings += durbin_wu_hausman(base, done.information, weights, CLUSTERS, used).findings()
+        return found.with_findings(findings)
 
 
 def _columns(base: BaseParameters, used: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -90,7 +90,7 @@ def instrumental(
         theta = _solved(r)
     except np.linalg.LinAlgError:
         raise EstimationError(
-            "The simulated motion says nothing about the measured one: check the reference."
+            "The simulated motion is not correlated with the measured one: check the reference."
         ) from None
     return theta, float(np.linalg.norm(r[:, -1] - r[:, b:-1] @ theta))
 
@@ -102,7 +102,8 @@ def with_error_bars(
     shown: NDArray[np.bool_],
     used: NDArray[np.bool_],
 ) -> Estimate:
-    """The instrumental estimate with s² (ZᵀW)⁻¹ ZᵀZ (WᵀZ)⁻¹ and with blocks of time left out in turn."""
+    """The instrumental estimate with the covariances s² (ZᵀW)⁻¹ ZᵀZ (WᵀZ)⁻¹ and by leaving out blocks of time in
+    turn."""
     columns, b = _columns(base, used), int(used.sum())
     whole = stacked(information, columns, weights)
     theta = _solved(whole)
@@ -112,7 +113,7 @@ def with_error_bars(
     classical = float(rest @ rest) / max(rows - b, 1) * inverse @ inverse.T
     groups = information.clusters(CLUSTERS)
     parts = [stacked(information, columns, weights, group) for group in groups]
-    robust, hanging = _left_out(parts, theta)
+    robust, one_cluster = _left_out(parts, theta)
     w = triangular(whole[:, b:-1])
     held = shown & ~used
     return Estimate(
@@ -123,28 +124,28 @@ def with_error_bars(
         0 if robust is None else len(groups),
         float(np.linalg.cond(w)),
         float(np.linalg.cond(w / np.linalg.norm(w, axis=0))),
-        excitation_findings(base, shown) + cluster_findings(base, np.array(base.kept)[used], hanging, len(groups)),
+        excitation_findings(base, shown) + cluster_findings(base, np.array(base.kept)[used], one_cluster, len(groups)),
     )
 
 
 def _left_out(parts: list[Array], theta: Array) -> tuple[Array | None, NDArray[np.bool_]]:
-    """CR3 covariance with the same instruments, None with too few clusters; and which parameters hang on one."""
+    """CR3 covariance with the same instruments, None with too few clusters; and parameters that need one cluster."""
     count, b = len(parts), len(theta)
-    hanging = np.zeros(b, bool)
+    one_cluster = np.zeros(b, bool)
     if count < FEWEST_CLUSTERS:
-        return None, hanging
+        return None, one_cluster
     changes = []
     for g in range(count):
         r = triangular(np.concatenate([part for k, part in enumerate(parts) if k != g]))
         lost = list(independent_columns(r[:, b:-1], DATA_TOLERANCE).dropped)
-        hanging[lost] = True
+        one_cluster[lost] = True
         left = np.setdiff1d(np.arange(b), lost)
         change = np.zeros(b)
-        # without its motion a parameter has neither a column nor an instrument of its own
+        # a parameter that is not excited has neither a column nor an instrument of its own
         square = triangular(r[:, [*left, *(b + left), -1]])
         change[left] = _solved(square) - theta[left] if len(left) else 0.0
         changes.append(change)
     covariance = jackknife_covariance(np.array(changes))
-    covariance[hanging, :] = np.nan
-    covariance[:, hanging] = np.nan
-    return covariance, hanging
+    covariance[one_cluster, :] = np.nan
+    covariance[:, one_cluster] = np.nan
+    return covariance, one_cluster

@@ -1,4 +1,4 @@
-"""Closed-loop output error: the parameters whose simulation says what the log says."""
+"""Closed-loop output error: the parameters whose simulation reproduces the log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
 OUTPUTS = ("torque", "position", "both")
-# No position is taken to be better than this part of the joint's travel.
+# Smallest σ of a position, as a fraction of the joint's travel.
 _FINEST = 1e-6
-# A robot so much heavier must move otherwise, or positions say nothing about its scale.
+# Relative mass of a heavier robot whose simulation must differ, or positions do not determine the scale.
 _HEAVIER = 1.05
 
 
@@ -40,11 +40,11 @@ _HEAVIER = 1.05
 class OutputErrorMethod(SimulatingEstimator):
     """Closed-loop output error by Gauss–Newton: θ̂ = argmin Σ_j ‖y_j − y_j(θ)‖² / σ_j²   (P4 §II.B, eqs 12–15)
 
-    y(θ) is what the model with θ does under the same controller and reference: its torques (`on` = "torque", CLIE), its
-    positions as the encoders read them ("position", CLOE), or "both", through the parallel filter of all rows. Its
-    sensitivities are finite differences of whole simulations, one a parameter, in which that parameter changes the
-    torque of some joint by `step` of its size. Where a step does not lower the sum, or cannot be simulated, it is
-    halved. Other options as `iv`.
+    y(θ) is the simulation of the model with θ under the same controller and reference: its torques (`on` = "torque",
+    CLIE), its positions as the encoders read them ("position", CLOE), or "both", through the parallel filter of all
+    rows. Sensitivities are finite differences of whole simulations, one per parameter, in which that parameter changes
+    the torque of some joint by the fraction `step` of its size. Where a step does not lower the sum, or cannot be
+    simulated, it is halved. Other options as in `iv`.
     """
 
     on: str = "torque"
@@ -56,7 +56,7 @@ class OutputErrorMethod(SimulatingEstimator):
         if self.on not in OUTPUTS:
             raise EstimationError(choices("output 'on'", self.on, OUTPUTS))
         if not 0.0 < self.step < 1.0:
-            raise EstimationError(f"step is a part of the torques, above 0 and below 1, not {self.step!r}.")
+            raise EstimationError(f"step is a fraction of the torques, above 0 and below 1, not {self.step!r}.")
 
     def _from(
         self,
@@ -75,8 +75,8 @@ class OutputErrorMethod(SimulatingEstimator):
             raise EstimationError(f"The start '{self.start}' cannot be simulated: {error}") from None
         if not outputs.tells_scale(value, said):
             raise EstimationError(
-                "Positions alone do not tell how heavy this robot is: its controller is tuned to its inertias, and a "
-                "robot heavier as a whole moves the same. Give the controller's gains, or compare torques too (on = "
+                "Positions alone do not determine the scale of the inertias: the controller is tuned to them, and a "
+                "heavier robot moves the same. State the controller gains, or compare torques too (on = "
                 '"both").'
             )
         weights = first = outputs.weights(begin.weights, said)
@@ -87,7 +87,7 @@ class OutputErrorMethod(SimulatingEstimator):
             target = np.where(used & np.isfinite(found.value), found.value, value)
             before, last = value, outputs.residual(said, first)
             value, said, halvings = _descended(outputs, weights, value, target, said, progress)
-            # where no part of the step lowers the sum, the step itself says how far from the least one we are
+            # where no part of the step lowers the sum, the size of the step is the distance from the minimum
             stuck = halvings > MOST_HALVINGS
             change, worst = largest_change(target if stuck else value, before, std)
             residual = outputs.residual(said, first)
@@ -101,8 +101,8 @@ class OutputErrorMethod(SimulatingEstimator):
 
 
 def unit_steps(information: Information, base: BaseParameters) -> Array:
-    """Change of each parameter (b,) that changes the torque of some joint by its own size, and no joint's by more:
-    min_j ‖y_j‖ / ‖W_ji‖. Zero where the motion does not show it."""
+    """Change of each parameter (b,) that changes the torque of some joint by its own size, and of no joint by more:
+    min_j ‖y_j‖ / ‖W_ji‖. Zero where the motion does not excite it."""
     out = np.full(len(base), np.inf)
     for own, triangle in zip(information.columns, information.joint_triangles, strict=True):
         size = np.linalg.norm(triangle.r, axis=0)
@@ -121,8 +121,8 @@ def _descended(
     said: Sequence[Array],
     progress: Progress | None,
 ) -> tuple[Array, Sequence[Array], int]:
-    """The first of target and the points half as far each that lowers the sum, what it says, and how often halved; the
-    value itself after one halving too many."""
+    """The first point among target and repeated half steps that lowers the sum, its simulation, and the number of
+    halvings; the value itself after too many halvings."""
     before = outputs.residual(said, weights)
     for halvings in range(MOST_HALVINGS + 1):
         candidate = value + 0.5**halvings * (target - value)
@@ -136,7 +136,7 @@ def _descended(
 
 
 class _Seen(NamedTuple):
-    """A run's rows: which output (k, m) was measured, which rows of it count, and their block of time (m,)."""
+    """A run's rows: the measured outputs (k, m), which of their rows are used, and their block of time (m,)."""
 
     run: Samples
     measured: Array
@@ -146,7 +146,7 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What is compared: rows of k outputs of every run, the torques of the rows, then the positions of the joints."""
+    """The compared outputs: k per row of every run, the torques of the rows, then the positions of the joints."""
 
     problem: Problem
     base: BaseParameters
@@ -173,7 +173,7 @@ class Outputs:
         return [self._rows(made[seen.run.name], theta) for seen in self.seen]
 
     def _rows(self, run: Samples, theta: Array) -> Array:
-        """Torques Zθ and positions of a simulated run, not late whatever the log's efforts are."""
+        """Torques Zθ and positions of a simulated run, without delay whatever the delay of the log's efforts."""
         model = self.problem.model
         rows, columns = model.places.T
         torque = np.zeros((model.robot.dof, len(rows)))
@@ -188,7 +188,7 @@ class Outputs:
     def sensitivities(
         self, value: Array, said: Sequence[Array], steps: Array, progress: Progress | None = None
     ) -> list[Array]:
-        """∂y/∂θ (b, k, m) of every run by forward differences of so large steps (b,); zero where the step is."""
+        """∂y/∂θ (b, k, m) of every run by forward differences with steps (b,); zero where the step is zero."""
         out = [np.zeros((len(value), *here.shape)) for here in said]
         moved = np.flatnonzero(steps)
         for done, k in enumerate(moved, start=1):
@@ -210,12 +210,12 @@ class Outputs:
                 continue
             return [(x - here) / signed for x, here in zip(there, said, strict=True)]
         raise EstimationError(
-            f"{self.base.names[k]} = {value[k]:.4g} cannot be changed by {step:.2g} either way and still be simulated: "
-            f"{told} Take a smaller step, or leave out parameters that the motion does not show (ratio)."
+            f"{self.base.names[k]} = {value[k]:.4g} cannot be simulated when changed by {step:.2g} in either "
+            f"direction: {told} Use a smaller step, or cancel parameters that the motion does not excite (ratio)."
         )
 
     def tells_scale(self, value: Array, said: Sequence[Array]) -> bool:
-        """Whether a robot heavier as a whole would say something else."""
+        """Whether the simulation of a robot scaled in mass differs."""
         if self.torques:
             return True
         travel = np.max([run.travel for run in self.problem.runs], axis=0)[:, None]
@@ -223,7 +223,7 @@ class Outputs:
         return any(np.any(np.abs(x - here) > _FINEST * travel) for x, here in zip(other, said, strict=True))
 
     def weights(self, torque_weights: Array, said: Sequence[Array]) -> Array:
-        """1/σ (k,): of torques as given, of positions from what the simulation leaves of them now."""
+        """1/σ (k,): for torques as given, for positions from the current residual of the simulation."""
         n = self.problem.model.robot.dof
         if not self.positions:
             return torque_weights
@@ -265,16 +265,16 @@ def _block_rows(problem: Problem, run: Samples) -> int:
 
 
 def _measured(problem: Problem, run: Samples, torques: bool, positions: bool) -> _Seen:
-    """The rows of a log: the mask is that of every other estimator, joint by joint."""
+    """The rows of a log, with the same mask per joint as for every other estimator."""
     shares = problem.row_shares
     awake = np.ones(len(shares), bool)
     awake[list(problem.still)] = False
     k = len(shares) * (torques + positions)
-    # a run whose filters leave no row has none to compare
+    # a run too short for its filters has no rows to compare
     numbers, measured, counts = [np.zeros(0, np.int64)], [np.zeros((len(shares), 0))], [np.zeros((k, 0), bool)]
     for batch in stream_rows(problem, run):
         moving = problem.moving(batch.v, batch.still) & awake[:, None] & batch.inside
-        live = moving & ~run.dead[:, None]
+        live = moving & ~run.constant_effort[:, None]
         rows = np.array([live[share != 0.0].all(axis=0) for share in shares])
         numbers.append(batch.number)
         measured.append(shares @ batch.y[0])
@@ -287,8 +287,7 @@ def _measured(problem: Problem, run: Samples, torques: bool, positions: bool) ->
 
 
 def _with_positions(problem: Problem, run: Samples) -> Iterator[tuple[Array, Array]]:
-    """Columns (E, m) and positions (n, m) in the rows of a run: positions go through the filter in the efforts' stead,
-    as they are and on time."""
+    """Columns (E, m) and positions (n, m) in the rows of a run: positions replace efforts in the filter, undelayed."""
     furthest = max(map(abs, problem.delay), default=0.0)
     plain = replace(problem, delay=(), factor=())
     placed = replace(run, open=lambda: (piece._replace(effort=piece.q) for piece in run.open()))
@@ -299,7 +298,7 @@ def _with_positions(problem: Problem, run: Samples) -> Iterator[tuple[Array, Arr
 def _as_read(problem: Problem, q: Array) -> Array:
     """Joint positions (n, m) as a log would give them, C⁻¹ (ρ ∘ C_e q + offset) of the loop, without noise or rounding.
 
-    It is linear, so it may follow the filter.
+    The map is linear, so it may be applied after the filter.
     """
     experiment, robot = problem.experiment, problem.model.robot
     assert experiment is not None

@@ -15,12 +15,12 @@ from steelyard.export.code.equations import LEGEND, gravity, inverse_dynamics, m
 from steelyard.export.code.expressions import Program
 from steelyard.export.code.parts import Constant, Parts, parts
 from steelyard.export.code.test_vectors import Vectors, vectors
-from steelyard.export.code.text import body, code_name, plain, told, told_left_out, wrapped
+from steelyard.export.code.text import body, code_name, header_lines, left_out_lines, plain, wrapped
 from steelyard.export.export import Export
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import LEAST_SCALE, Parity
 
-# What the self-test allows: the largest difference over the largest torque of a joint.
+# Tolerance of the self-test: the largest difference relative to the largest torque of a joint.
 TOLERANCE = 1e-12
 FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 _SIGN = """static double sign(double x)
@@ -31,22 +31,24 @@ _SIGN = """static double sign(double x)
 
 
 def c_files(identified: IdentifiedModel, name: str | None = None) -> Export:
-    """NAME.h, NAME.c and test_NAME.c: `cc -O2 -o test *.c -lm && ./test`. `name` begins every function, by default the
-    robot's. Compiled and run before they are given back, where there is a compiler."""
+    """NAME.h, NAME.c and test_NAME.c: `cc -O2 -o test *.c -lm && ./test`. Every function name starts with `name`, by
+    default the robot's. The files are compiled and run before they are returned if there is a compiler."""
     name = code_name(identified, name)
     made = parts(identified.model, identified.theta, identified.load)
-    left_out = told_left_out(made, f"{name}_inverse_dynamics_after has them")
+    left_out = left_out_lines(made, f"for consecutive states use {name}_inverse_dynamics_after")
     files = {
         f"{name}.h": _header(identified, made, name, left_out),
         f"{name}.c": _source(made, name),
         f"test_{name}.c": _test(name, vectors(identified)),
     }
     contents = {file: text.encode("utf-8") for file, text in files.items()}
-    return Export("c", contents, left_out, parity=compiled_parity(contents))
+    parity = compiled_parity(contents)
+    unchecked = "" if parity else "Not compiled: no 'cc' on this machine. Run the self-test on one with a compiler."
+    return Export("c", contents, left_out, parity=parity, read_back=unchecked)
 
 
 def compiled_parity(files: Mapping[str, bytes]) -> Parity | None:
-    """Compile the files as they are, warnings being errors, and run their self-test; None where there is no `cc`."""
+    """Compile the files with warnings as errors, and run their self-test; None if there is no `cc`."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -81,7 +83,7 @@ def _first(output: str) -> str:
 
 def _header(identified: IdentifiedModel, made: Parts, name: str, left_out: tuple[str, ...]) -> str:
     n, guard = made.robot.dof, f"{name.upper()}_H"
-    about = wrapped(told(identified, left_out), " * ")
+    about = wrapped(header_lines(identified, left_out), " * ")
     lines = ["/*", *about, " */", f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     lines += [f"#define {name.upper()}_JOINTS {n}", ""]
@@ -174,8 +176,8 @@ def _function(head: str, program: Program, arguments: str) -> list[str]:
 
 
 def _remembering(made: Parts, name: str) -> list[str]:
-    """Dahl's states: of steady sliding for states that stand alone, and z ← s + (z − s) exp(−|Δq| / length) after
-    another."""
+    """Dahl's states: those of steady sliding for independent states; z ← s + (z − s) exp(−|Δq| / length) for
+    consecutive ones."""
     n, states = made.robot.dof, len(made.memory)
     lines = [_torque_head(name, n), "{", f"    double z[{states}];"]
     lines += [f"    z[{one.state}] = sign(v[{one.joint}]);" for one in made.memory]
@@ -280,6 +282,6 @@ def _row(values: Array) -> str:
 
 
 def _scale(torque: Array) -> Array:
-    """As `parity`: a joint's largest torque, or a thousandth of the robot's."""
+    """As in `parity`: the largest torque of a joint, or a thousandth of the robot's."""
     own = abs(torque).max(axis=1)
     return own.clip(max(LEAST_SCALE * float(own.max()), 1e-300))

@@ -1,14 +1,13 @@
-"""The equations of an identified model, written out: inverse dynamics, gravity and mass matrix of a tree.
+"""The equations of an identified model as text: inverse dynamics, gravity and mass matrix of a tree.
 
-The recursions are those of `kernels`, carried out on expressions; `LEGEND` says what the names in the code stand for.
+The recursions are those of `_kernels`, carried out on expressions; `LEGEND` explains the names in the code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steelyard._kernels import laws
-from steelyard.export.code.effects import kind_of, value_of
+from steelyard.export.code.effects import value_of
 from steelyard.export.code.expressions import (
     NOWHERE,
     ZERO,
@@ -26,17 +25,17 @@ from steelyard.export.code.expressions import (
 from steelyard.export.code.frames import PAIRS, Frames, LinkMotion, Screw, frames_of, motions_of
 from steelyard.export.code.parts import Parts
 from steelyard.model.robot import BASE
-from steelyard.model.terms.term import Law
+from steelyard.model.terms.law import AppliedLaw
 
 _HALF = number(0.5)
 LEGEND = (
-    "Names, for joint k and the link k it moves, in the link's own frame unless told otherwise:",
+    "Names, for joint k and the link k it moves, in the link's own frame unless stated otherwise:",
     "s, c: sine and cosine of q; R, p: rotation and position of the frame in its parent's; w, b: angular velocity and "
     "acceleration (u: the parent's velocity); d: acceleration of the origin less gravity (e: in the parent's frame); "
     "U: how a point accelerates against the origin; h: angular momentum; f, n: force and moment that the link and all "
     "it carries need at its origin (F: f in the parent's frame).",
     "Mass matrix: I, h, M: inertia, first moment and mass of all that joint k carries; f, n: what its unit "
-    "acceleration needs, handed down to joint j as f k_j, n k_j.",
+    "acceleration needs, passed down to joint j as f k_j, n k_j.",
     "XX_k ... M_k, Ia_k, Fv_k and others: the parameters.",
 )
 
@@ -82,14 +81,17 @@ def mass_matrix(parts: Parts) -> Program:
             child = up
         if robot.parents[i] != BASE:
             bodies[robot.parents[i]] += body.seen(program, i, *frames[i])
-    drives = [effect for effect in parts.effects if kind_of(effect) == laws.ACCELERATION]
+    drives = [
+        (effect, effect.value.along)
+        for effect in parts.effects
+        if isinstance(effect.value, AppliedLaw) and effect.value.law.of == "a"
+    ]
     for j in range(n):
         for k in range(n):
             total = entries.get((j, k), ZERO)
-            for effect in drives:
-                assert isinstance(effect.value, Law)
+            for effect, along in drives:
                 if effect.row == j:
-                    total = total + effect.weight * number(effect.value.along[k])
+                    total = total + effect.weight * number(along[k])
             program.give(f"mass[{j}][{k}]", total)
     return program
 
@@ -145,9 +147,9 @@ def _rigid(
         out[i] = dot(screw.angular, moment) + dot(screw.linear, force)
         if up != BASE:
             rotation, position = frames[i]
-            handed = program.let_vector(f"F{k}", turned(rotation, force))
-            forces[up] = plus(forces[up], handed)
-            moments[up] = plus(moments[up], turned(rotation, moment), cross(position, handed))
+            passed = program.let_vector(f"F{k}", turned(rotation, force))
+            forces[up] = plus(forces[up], passed)
+            moments[up] = plus(moments[up], turned(rotation, moment), cross(position, passed))
     return out
 
 
@@ -169,7 +171,7 @@ class _Body:
         return _Body((x, y, z), plus(self.moment, other.moment), self.mass + other.mass)
 
     def let(self, program: Program, i: int) -> _Body:
-        """The same under names of link i, so that sums are not spelt out again."""
+        """The same parameters as names of link i, so that sums are written only once."""
         k = i + 1
         ten = [program.let(f"I{k}{a}{b}", self.inertia["xyz".index(a)]["xyz".index(b)]) for a, b in PAIRS]
         moment = program.let_vector(f"h{k}", self.moment)

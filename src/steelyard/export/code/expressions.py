@@ -1,8 +1,9 @@
 """Straight-line code: sums of products of names, and the statements that name them.
 
-A recursion over the links is carried out once on expressions in the place of numbers. What is multiplied by zero never
-exists, what is multiplied by one stays bare, and a statement nobody reads is dropped: the code of a robot holds the
-arithmetic of that robot alone. Its text is C and Python alike: both know + − * /, and NumPy's functions have C's names.
+A recursion over the links is carried out once on expressions instead of numbers. Products with zero vanish, factors of
+one are left out, and statements whose name is not used are dropped: the code of a robot contains only the arithmetic
+that this robot needs. The same text is valid C and Python: both have + − * /, and NumPy's functions are imported under
+C's names.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import ModelError
+from steelyard.model.terms.law import CODE_FUNCTIONS
 
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
+# Functions that statements may call, by their names in C, and how Python imports them from NumPy.
+_NUMPY = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "atanh": "arctanh", "pow": "power",
+}  # fmt: skip
+FUNCTIONS = {name: f"{_NUMPY[name]} as {name}" if name in _NUMPY else name for name in CODE_FUNCTIONS}
 
 
 @dataclass(frozen=True)
@@ -29,8 +37,8 @@ class Expression:
     def __add__(self, other: Expression) -> Expression:
         return _sum((self, other))
 
-    def __sub__(self, other: Expression) -> Expression:
-        return _sum((self, -other))
+    def __sub__(self, other: Expression | float) -> Expression:
+        return _sum((self, -other if isinstance(other, Expression) else number(-other)))
 
     def __neg__(self) -> Expression:
         return Expression({key: -x for key, x in self.terms.items()})
@@ -41,9 +49,12 @@ class Expression:
         )
         return _sum(products)
 
+    def __rmul__(self, factor: float) -> Expression:
+        return number(factor) * self
+
     @property
     def simple(self) -> bool:
-        """A number, a name or its negative: no name of its own would make it shorter."""
+        """A number, a name or its negative: naming it would not make the code shorter."""
         if len(self.terms) > 1:
             return False
         return all(key == () or (len(key) == 1 and abs(x) == 1.0) for key, x in self.terms.items())
@@ -81,7 +92,7 @@ def number(x: float) -> Expression:
 
 
 def named(name: str) -> Expression:
-    """What a name stands for, e.g. "v[2]"."""
+    """The expression of a name, e.g. "v[2]"."""
     return Expression({(name,): 1.0})
 
 
@@ -140,7 +151,7 @@ def transposed(a: Matrix) -> Matrix:
 
 
 class Statement(NamedTuple):
-    """`name = text`, under the heading of the part it belongs to."""
+    """`name = text`, with the heading of the part it belongs to."""
 
     name: str
     text: str
@@ -157,7 +168,7 @@ class Program:
     _called: dict[str, Expression] = field(default_factory=dict)
 
     def let(self, name: str, value: Expression) -> Expression:
-        """The value under a name, or as it is where it is simple."""
+        """The value as a name, or the value itself if it is simple."""
         if value.simple:
             return value
         self.statements.append(Statement(name, str(value), self.heading))
@@ -167,7 +178,7 @@ class Program:
         return vector([self.let(f"{name}{axis}", value) for axis, value in zip("xyz", values, strict=True)])
 
     def call(self, name: str, text: str) -> Expression:
-        """A value that is no sum of products, under a name; the same text is computed once."""
+        """A name for a value that is not a sum of products; the same text is computed once."""
         if text not in self._called:
             self.statements.append(Statement(name, text, self.heading))
             self._called[text] = named(name)

@@ -111,7 +111,7 @@ def motions_of(program: Program, parts: Parts, frames: Frames, moving: bool) -> 
 
 
 def _slides(screw: Screw) -> bool:
-    """Whether the joint moves its link's origin by itself."""
+    """Whether motion of the joint moves the origin of its link."""
     return any(x.terms for x in screw.linear)
 
 

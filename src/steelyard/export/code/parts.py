@@ -1,4 +1,4 @@
-"""Parts: an identified model as named constants and laws, which is what its equations are written from."""
+"""Parts: an identified model as named constants and laws, from which its equations are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels import laws
 from steelyard.errors import ModelError, choices
 from steelyard.export.code.expressions import ZERO, Expression, named, number
 from steelyard.model.model import Model
@@ -18,13 +17,13 @@ from steelyard.model.parameters import INERTIAL
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
 from steelyard.model.springs import Anchor, ConstantForceSpring, CrankSpring, JointSpring
-from steelyard.model.terms import Drift, Entry, OnJoints, Springs, Term
+from steelyard.model.terms import TIME, AppliedLaw, Entry, Springs, Term, uses
 from steelyard.model.terms.compensator import gas_law
-from steelyard.model.terms.term import Law, laws_of
+from steelyard.model.terms.term import laws_of
 
 
 class Constant(NamedTuple):
-    """A number of the model under the name it has in the code."""
+    """A number of the model and its name in the code."""
 
     name: str
     value: float
@@ -32,7 +31,7 @@ class Constant(NamedTuple):
 
 
 class SpringPull(NamedTuple):
-    """What a spring between two points asks of a joint: stretch · L ∂L/∂q + slope · ∂L/∂q."""
+    """Torque of a spring between two points at a joint: stretch · L ∂L/∂q + slope · ∂L/∂q."""
 
     ends: tuple[Anchor, Anchor]
     row: int
@@ -41,7 +40,7 @@ class SpringPull(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """Dahl's state of one joint: which of the states it is, and its length [rad | m]."""
+    """Dahl's state of one joint: its index among the states, and its length [rad | m]."""
 
     state: int
     joint: int
@@ -53,15 +52,15 @@ class Effect(NamedTuple):
 
     row: int
     weight: Expression
-    value: Law | SpringPull | Remembered
+    value: AppliedLaw | SpringPull | Remembered
 
 
 @dataclass(frozen=True)
 class Parts:
     """A tree of links with ten constants each, and the effects of its terms.
 
-    `carried` are the links behind load friction and `held` the springs and cylinders that share the load with them;
-    None and empty where nothing rubs by its load. `left_out` says what is not in the equations.
+    `carried` are the links whose load causes load friction, `held` the springs and cylinders that carry part of that
+    load; None and empty if no friction depends on the load. `left_out` lists what is not in the equations.
     """
 
     robot: Robot
@@ -104,13 +103,13 @@ def parts(model: Model, theta: Array, load: str = UNLOADED) -> Parts:
             weight = table.add(names[entry.column.owner, entry.column.symbol], x, entry.column.name, entry.column.unit)
             if x == 0.0:
                 continue
-            if isinstance(value, Law):
+            if isinstance(value, AppliedLaw):
                 weight = weight * number(value.share)
-                if value.kind == laws.DAHL:
+                if value.law.steady is not None:
                     joint = int(np.argmax(value.along))
                     value = Remembered(sum(isinstance(e.value, Remembered) for e in effects), joint, value.shape[0])
             effects.append(Effect(entry.row, weight, value))
-    rubs = any(isinstance(e.value, Law) and e.value.kind == laws.LOAD for e in effects)
+    rubs = any(isinstance(e.value, AppliedLaw) and e.value.law.loaded for e in effects)
     if rubs and not model.knows_load:
         raise ModelError(
             f"Load friction needs the inertias that the gears of '{model.robot.name}' carry, and its file gives none. "
@@ -122,13 +121,13 @@ def parts(model: Model, theta: Array, load: str = UNLOADED) -> Parts:
 
 
 def _lost(term: Term) -> str:
-    inner = term.term if isinstance(term, OnJoints) else term
-    why = "it depends on the time; the code is the robot at the start of a run" if isinstance(inner, Drift) else ""
-    return f"term '{term.name}': {why or 'it has no law that could be written as code'}."
+    if TIME in uses(term):
+        return f"term '{term.name}': it depends on the time; the code is the robot at the start of a run."
+    return f"term '{term.name}': it has no law that could be written as code."
 
 
 class _Constants:
-    """The constants so far; a zero needs no name."""
+    """The constants so far; zeros are not named."""
 
     def __init__(self) -> None:
         self.constants: list[Constant] = []
@@ -136,7 +135,7 @@ class _Constants:
     def add(self, name: str, value: float, about: str, unit: str) -> Expression:
         if value == 0.0:
             return ZERO
-        if all(one.name != name for one in self.constants):  # a column may be fed by several terms
+        if all(one.name != name for one in self.constants):  # several terms may share a column
             self.constants.append(Constant(name, value, f"{about} [{unit}]"))
         return named(name)
 
@@ -161,7 +160,7 @@ class _Names(dict[tuple[str, str], str]):
                 continue
             owner = numbers.get(column.owner) or identifier(column.owner, "spring")
             name = f"{identifier(column.symbol, 'x')}_{owner}"
-            while name in self.values():  # two springs whose names differ only in what no identifier can hold
+            while name in self.values():  # the names of two springs differ only in characters that are left out
                 name += "_"
             self[column.owner, column.symbol] = name
 
@@ -174,11 +173,11 @@ def identifier(text: str, otherwise: str) -> str:
 
 # --- Places of the terms ----------------------------------------------------------------------------------------------
 
-Places = Sequence[tuple[Entry, Law | SpringPull]]
+Places = Sequence[tuple[Entry, AppliedLaw | SpringPull]]
 
 
 def _places(model: Model) -> Iterator[tuple[Term, Places | None]]:
-    """Every term with its places and their values; None for one that no code can hold."""
+    """Every term with its places and their values; None for one that cannot be written as code."""
     for filling in model.fillings:
         if isinstance(filling.term, Springs):
             yield filling.term, _spring_places(model.robot)
@@ -193,7 +192,7 @@ def _places(model: Model) -> Iterator[tuple[Term, Places | None]]:
 
 def _spring_places(robot: Robot) -> Places:
     """Springs one by one: those on a joint or a crank have laws, those between two points pull."""
-    out: list[tuple[Entry, Law | SpringPull]] = []
+    out: list[tuple[Entry, AppliedLaw | SpringPull]] = []
     for spring in robot.springs:
         alone, term = replace(robot, springs=(spring,)), Springs()
         entries = term.entries(alone)
@@ -208,10 +207,11 @@ def _spring_places(robot: Robot) -> Places:
 
 
 def _held(robot: Robot) -> Iterator[Effect]:
-    """What carries part of the load beside the gears: the gas cylinder, and springs at their nominal values."""
+    """Elements that carry part of the load in addition to the gears: the gas cylinder, and springs at their nominal
+    values."""
     if robot.compensator is not None:
         yield Effect(robot.joint_index(robot.compensator.joint), number(1.0), gas_law(robot, robot.compensator))
     for entry, value in _spring_places(robot):
         if entry.column.nominal:
-            share = value.share if isinstance(value, Law) else 1.0
+            share = value.share if isinstance(value, AppliedLaw) else 1.0
             yield Effect(entry.row, number(share * entry.column.nominal), value)

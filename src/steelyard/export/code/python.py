@@ -15,18 +15,13 @@ from steelyard._arrays import Array
 from steelyard.errors import OutputError
 from steelyard.export.code.c import TOLERANCE
 from steelyard.export.code.equations import LEGEND, gravity, inverse_dynamics, mass_matrix
-from steelyard.export.code.expressions import Program
+from steelyard.export.code.expressions import FUNCTIONS, Program
 from steelyard.export.code.parts import Parts, parts
 from steelyard.export.code.test_vectors import Vectors, exported_torque, vectors
-from steelyard.export.code.text import body, code_name, plain, told, told_left_out, wrapped
+from steelyard.export.code.text import body, code_name, header_lines, left_out_lines, plain, wrapped
 from steelyard.export.export import Export
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import LEAST_SCALE, Parity, checked_parity, random_states
-
-# NumPy's names of the functions that statements call; the others are C's names too.
-_FUNCTIONS = {"pow": "power as pow"} | {
-    name: name for name in ("copysign", "cos", "exp", "fabs", "fmax", "sign", "sin", "sqrt", "tanh")
-}
 
 _TORQUE = '''def inverse_dynamics(q, v, a):
     """The torque tau (n, ...) that moves the robot with acceleration a at q and v, each (n,) or (n, samples)."""
@@ -40,7 +35,8 @@ _REMEMBERING = '''def start(q):
 def inverse_dynamics(q, v, a, memory=None):
     """The torque tau (n, ...) that moves the robot with acceleration a at q and v, each (n,) or (n, samples).
 
-    States stand alone, their gears slide; or they follow one another from `memory` = start(q0) on, which is updated.
+    Without `memory` the states are independent, with sliding gears. With `memory` = start(q0) they are consecutive, and
+    the memory is updated.
     """
     q, v, a = _signals(q, v, a)
     moving = q[list(_JOINTS)]
@@ -67,7 +63,7 @@ _MASS = '''def mass_matrix(q):
 _SIGNALS = """def _signals(*signals):
     arrays = [np.asarray(x, float) for x in signals]
     if any(x.ndim not in (1, 2) or x.shape != arrays[0].shape or len(x) != JOINTS for x in arrays):
-        raise ValueError(f"give arrays of equal shape ({JOINTS},) or ({JOINTS}, samples), one row a joint")
+        raise ValueError(f"give arrays of equal shape ({JOINTS},) or ({JOINTS}, samples), one row per joint")
     return arrays
 """
 _SELF_TEST = '''def self_test():
@@ -101,16 +97,16 @@ if __name__ == "__main__":
 
 
 def python_file(identified: IdentifiedModel, name: str | None = None) -> Export:
-    """NAME.py: `python NAME.py` runs its self-test. Imported and compared before it is given back."""
+    """NAME.py: `python NAME.py` runs its self-test. It is imported and compared before it is returned."""
     name = code_name(identified, name)
     made = parts(identified.model, identified.theta, identified.load)
-    left_out = told_left_out(made, "inverse_dynamics(…, memory=start(q)) has them")
+    left_out = left_out_lines(made, "for consecutive states use inverse_dynamics(…, memory=start(q))")
     content = _module(identified, made, left_out).encode("utf-8")
     return Export("python", {f"{name}.py": content}, left_out, parity=imported_parity(identified, content))
 
 
 def imported_parity(identified: IdentifiedModel, content: bytes) -> Parity:
-    """Import the module as it is, run its self-test, and compare torques on states it has not seen."""
+    """Import the module, run its self-test, and compare torques on other random states."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "exported_dynamics.py"
         file.write_bytes(content)
@@ -144,9 +140,9 @@ def _module(identified: IdentifiedModel, made: Parts, left_out: tuple[str, ...])
     used = set[str]().union(*(program.live()[1] for program in programs))
     if made.memory:
         used |= {"sign", "exp", "fabs"}
-    functions = ", ".join(x for name, x in sorted(_FUNCTIONS.items()) if name in used)
+    functions = ", ".join(x for name, x in sorted(FUNCTIONS.items()) if name in used)
     n = made.robot.dof
-    lines = [*wrapped(told(identified, left_out), "# "), "#", *wrapped(LEGEND, "# ")]
+    lines = [*wrapped(header_lines(identified, left_out), "# "), "#", *wrapped(LEGEND, "# ")]
     lines += ["", "import numpy as np"]
     lines += [f"from numpy import {functions}"] if functions else []
     lines += ["", f"JOINTS = {n}", f"TOLERANCE = {TOLERANCE!r}", f"LEAST_SCALE = {LEAST_SCALE!r}"]

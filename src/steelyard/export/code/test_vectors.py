@@ -1,4 +1,4 @@
-"""Test vectors: states with the torques that the model itself gives there, for the self-test of exported code."""
+"""Test vectors: states with the torques of the model itself, for the self-test of exported code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import States, random_states
-from steelyard.model.terms import TIME, Dahl, OnJoints
+from steelyard.model.terms import TIME, OnJoints
 from steelyard.model.terms.term import laws_of
 
 # Steps of the walk on which Dahl's states are tested [rad | m]: about as long as their lengths.
@@ -20,7 +20,7 @@ _STEP = 1e-3
 class Vectors:
     """States (n, N) with their torques (n, N), those at rest (n, N) and mass matrices (n, n, N).
 
-    `walk` are consecutive states in small steps with the torques of a model that remembers; None where none does.
+    `walk` are consecutive states in small steps with the torques of a model with Dahl's states; None if it has none.
     """
 
     states: States
@@ -31,7 +31,7 @@ class Vectors:
 
 
 def vectors(identified: IdentifiedModel, count: int = 16, seed: int = 1) -> Vectors:
-    """Test vectors of what is exported; the first state is at rest, where a sign is zero."""
+    """Test vectors of a model to export; the first state is at rest, where signs are zero."""
     model = identified.model
     drawn = random_states(model, count, seed)
     for signal in (drawn.v, drawn.a):
@@ -53,20 +53,22 @@ def vectors(identified: IdentifiedModel, count: int = 16, seed: int = 1) -> Vect
 
 
 def exported_torque(identified: IdentifiedModel, q: Array, v: Array, a: Array, remember: bool = False) -> Array:
-    """τ (n, N) by the model itself, without the terms that no code can hold.
+    """τ (n, N) of the model itself, without the terms that cannot be written as code.
 
-    States stand alone: Dahl's states are those of steady sliding, sign(q̇), unless consecutive states are remembered.
+    States are independent, with Dahl's states of steady sliding, sign(q̇), unless they are consecutive.
     """
     model, theta = identified.model, identified.theta.copy()
     sliding = np.zeros_like(q)
     for filling in model.fillings:
         inner = filling.term.term if isinstance(filling.term, OnJoints) else filling.term
-        lost = laws_of(filling.term, model.robot) is None and inner.name != "springs"
-        slides = isinstance(inner, Dahl) and not remember
+        laws = laws_of(filling.term, model.robot)
+        lost = laws is None and inner.name != "springs"
+        steady = next((one.law.steady for one in laws or ()), None)
+        slides = steady is not None and not remember
         for entry in filling.entries:
             column = model.layout.index(entry.column.name)
-            if slides:
-                sliding[entry.row] += theta[column] * np.sign(v[entry.row])
+            if steady is not None and slides:
+                sliding[entry.row] += theta[column] * steady(v[entry.row])
             if slides or lost:
                 theta[column] = 0.0
     t = np.zeros(q.shape[1]) if TIME in model.uses else None

@@ -1,4 +1,4 @@
-"""What C and Python files share: the text of their statements and what their first lines tell."""
+"""Common parts of C and Python files: the text of their statements and their first lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.model.payload import UNLOADED
 
 WIDTH = 112
-# Headers of C; a file of that name could be taken for one of them.
+# C headers: a file of such a name could be mistaken for one.
 HEADERS = (
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math", "setjmp",
     "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
@@ -25,27 +25,29 @@ RESERVED = frozenset((*HEADERS, "numpy", "steelyard", *keyword.kwlist, *keyword.
 
 
 def code_name(identified: IdentifiedModel, name: str | None) -> str:
-    """The name that files and functions begin with: the robot's, or the one asked for."""
+    """The name that files and functions start with: the requested one, or the robot's."""
     if name is None:
         return own_name(identified.model.robot.name)
     if name in RESERVED:
         raise ModelError(
-            f"'{name}' is a word of Python, a module or a header of C, which a file of that name would hide. Use "
-            f"another, e.g. {own_name(name)}."
+            f"'{name}' is a keyword or module in Python or a header in C; a file with that name would hide it. Use "
+            f"another name, e.g. {own_name(name)}."
         )
     if identifier(name, "robot") != name:
-        raise ModelError(f"'{name}' is no name for code. Use letters, digits and _, e.g. {identifier(name, 'robot')}.")
+        raise ModelError(
+            f"'{name}' cannot be a name in code. Use letters, digits and _, e.g. {identifier(name, 'robot')}."
+        )
     return name
 
 
 def own_name(robot: str) -> str:
-    """The name that files of a robot get unless another is asked for."""
+    """The default name of the files of a robot."""
     plain = identifier(robot, "robot").lower()
     return f"robot_{plain}" if plain in RESERVED else plain
 
 
-def told(identified: IdentifiedModel, left_out: Sequence[str]) -> list[str]:
-    """What the reader of an exported file must know, a line each."""
+def header_lines(identified: IdentifiedModel, left_out: Sequence[str]) -> list[str]:
+    """What the reader of an exported file must know, one text per line."""
     robot = identified.model.robot
     found = f", identified by {identified.estimator}" if identified.estimator else ""
     joints = [f"{k}: {joint.name} [{'m' if joint.is_prismatic else 'rad'}]" for k, joint in enumerate(robot.joints)]
@@ -61,17 +63,17 @@ def told(identified: IdentifiedModel, left_out: Sequence[str]) -> list[str]:
     ]
 
 
-def told_left_out(parts: Parts, how: str) -> tuple[str, ...]:
-    """What the code does not hold; `how` says where Dahl's states are to be had."""
+def left_out_lines(parts: Parts, how: str) -> tuple[str, ...]:
+    """What the code does not contain; `how` says which function uses Dahl's states."""
     names = [parts.robot.joint_names[one.joint] for one in parts.memory]
     if not names:
         return parts.left_out
     where = ", ".join(dict.fromkeys(names))
-    return (*parts.left_out, f"pre-sliding of {where} in states that stand alone: z = sign(v) there; {how}.")
+    return (*parts.left_out, f"pre-sliding of {where} in independent states: z = sign(v); {how}.")
 
 
 def body(program: Program, declare: str, end: str, comment: str, indent: str = "    ") -> Iterator[str]:
-    """The lines of a program: its live statements under their headings, then what it gives."""
+    """The lines of a program: the statements in use under their headings, then its outputs."""
     statements, _ = program.live()
     heading = ""
     for one in (*statements, *(output._replace(heading="result") for output in program.outputs)):
@@ -94,7 +96,7 @@ def _statement(one: Statement, declare: str, end: str, indent: str) -> Iterator[
 
 
 def plain(text: str) -> str:
-    """A text that is safe inside a comment or a string of C and of Python: names of joints may hold anything."""
+    """A text that is safe inside a comment or string in C and in Python: names of joints may contain any character."""
     one_line = " ".join(text.split())
     for mark, safe in (("\\", "/"), ("*/", "* /"), ("/*", "/ *"), ("?", "? "), ('"', "'")):
         one_line = one_line.replace(mark, safe)

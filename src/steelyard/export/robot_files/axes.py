@@ -1,4 +1,4 @@
-"""A robot as new files want it: every link frame on its joint's axis, nothing nominal; and its turns as angles."""
+"""A robot as new files need it: every link frame on its joint's axis, no nominal values; and rotations as angles."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from steelyard.model.robot import BASE, Drive, Joint, Link, Robot
 
 
 def on_axes(robot: Robot) -> Robot:
-    """The same robot with link frames moved, without turning, to a point of their joints' axes.
+    """The same robot with link frames moved, without rotation, to a point on their joints' axes.
 
-    pose · exp([S]q) = pose · T(p) · exp([(axis, 0)]q) · T(−p) with p = point: seen from the frame at p the joint turns
-    about its own origin, and what the link carries is seen from there too. Nominal drives, springs and couplings are
-    left out: only what was identified goes into a new file.
+    pose · exp([S]q) = pose · T(p) · exp([(axis, 0)]q) · T(−p) with p = point: in the frame at p the joint rotates about
+    its own origin, and everything on the link is expressed in that frame too. Nominal drives, springs and couplings are
+    left out: a new file contains only identified values.
     """
     points = {BASE: np.zeros(3)} | {i: _point(joint) for i, joint in enumerate(robot.joints)}
     joints = tuple(_shifted(joint, points[joint.parent], points[i]) for i, joint in enumerate(robot.joints))
@@ -56,7 +56,7 @@ def _reattached(robot: Robot, loop: Loop, points: dict[int, Array]) -> Loop:
 def roll_pitch_yaw(rotation: Array) -> Array:
     """(3,) [rad] with Rz(yaw) Ry(pitch) Rx(roll) = rotation.
 
-    Roll and pitch are read after the yaw has been taken out, which is exact where they are not unique (pitch ±π/2).
+    Roll and pitch are computed after the yaw is removed, which is exact where they are not unique (pitch ±π/2).
     """
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     c, s = np.cos(yaw), np.sin(yaw)

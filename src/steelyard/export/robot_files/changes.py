@@ -1,4 +1,4 @@
-"""What an export changed in the user's file, number by number, for a table."""
+"""Changes of an export to the user's file, number by number, for a table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from steelyard.model.robot import Joint, Robot
 from steelyard.model.terms.term import linear_unit
 from steelyard.physical.consistency import robot_bodies
 
-# Numbers that differ by less than this part of the body's largest are one number, rounded twice.
+# Numbers that differ by less than this fraction of the body's largest are equal except for rounding.
 SAME = 1e-12
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """One number of a link or joint, before → after; None where the file was silent.
+    """One number of a link or joint, before → after; None where the file does not state it.
 
     `quantity` is one of `bodies.BODY` of a link ("mass", "com x", …), "armature", "damping" or "friction" of a joint,
     or "stiffness" of a spring.
@@ -36,7 +36,7 @@ class FileChange:
 def changes(before: Robot, after: Robot) -> tuple[FileChange, ...]:
     """Mass, centre of mass and inertia of every body, and the drives of every joint, where they differ.
 
-    Bodies on fixed joints are bodies of their own, each in its own frame; joints and bodies in the order of `before`.
+    Bodies on fixed joints are listed separately, each in its own frame; joints and bodies in the order of `before`.
     """
     old, _ = robot_bodies(before)
     new, _ = robot_bodies(after)

@@ -1,8 +1,8 @@
-"""Rotor inertia and friction of the joints as robot files hold them, and what of a model they cannot hold.
+"""Rotor inertia and friction of the joints in robot files, and the parts of a model that such files cannot hold.
 
-URDF knows damping and friction of a joint, MuJoCo armature too: τ = armature q̈ + damping q̇ + friction sign(q̇). A
-model with only Fv and Fc has its own values written, of asymmetric friction the mean (Fcp + Fcn)/2; one with more has
-the nearest line to its whole friction curve (`friction`). All else is told by name, never dropped in silence.
+URDF has damping and friction of a joint, MuJoCo also armature: τ = armature q̈ + damping q̇ + friction sign(q̇). For a
+model with only Fv and Fc these values are written, for asymmetric friction the mean (Fcp + Fcn)/2; for a model with
+more terms, the line nearest to its whole friction curve (`friction_line`). Everything else is reported by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from steelyard.physical.consistency import negative_drive
 
 ARMATURE, DAMPING, FRICTION = "armature", "damping", "friction"
 UNITS: Mapping[str, str] = {ARMATURE: "kg.m2", DAMPING: "N.m.s", FRICTION: "N.m"}
-# Symbol of a column → where it goes, and which part of it.
+# Symbol of a column → the attribute it is written to, and the fraction of it.
 _GOES: Mapping[str, tuple[str, float]] = {
     "Ia": (ARMATURE, 1.0),
     "Fv": (DAMPING, 1.0),
@@ -32,17 +32,17 @@ _GOES: Mapping[str, tuple[str, float]] = {
     "Fcp": (FRICTION, 0.5),
     "Fcn": (FRICTION, 0.5),
 }
-# Below this part of a curve nothing of it is lost.
+# A loss below this fraction of a curve is not reported.
 ROUNDING = 1e-9
 _NAMES: Mapping[str, str] = {"Ia": "The rotor inertia Ia", "off": "The offset"}
 
 
 @dataclass(frozen=True)
 class JointDrives:
-    """joint → {armature, damping, friction}, of these what was identified, and sentences on what does not fit.
+    """joint → {armature, damping, friction}, as far as identified, and sentences on what cannot be written.
 
-    `springs` has the stiffness of springs that the file knows, by the names of their columns. `lines` are the joints
-    whose friction the file holds in part, and `notes` says what to do where that is too little.
+    `springs` holds the stiffness of springs that the file states, by the names of their columns. `lines` lists the
+    joints whose friction the file holds only in part; `notes` says what to do if that is not enough.
     """
 
     values: Mapping[str, Mapping[str, float]]
@@ -61,7 +61,7 @@ class JointDrives:
         )
 
     def drive(self, joint: str, before: Drive) -> Drive:
-        """The drive of a joint in the file to be written: friction that was not identified stays as it was."""
+        """The drive of a joint in the file to write: friction that was not identified is unchanged."""
         own = self.values.get(joint, {})
         return Drive(own.get(ARMATURE), own.get(DAMPING, before.viscous), own.get(FRICTION, before.coulomb))
 
@@ -76,9 +76,9 @@ def drives(
 ) -> JointDrives:
     """The values of theta (C,) that a file of `form` holds, of `kinds` armature, damping and friction, and `springs`.
 
-    A format that knows armatures gets one for every joint, zero where the model has no rotors: the inertia that the
-    file gave them is then part of the identified links. Every kind of file holds damping and friction. `load` names
-    the payload that theta has in its links already.
+    A format with armatures gets one for every joint, zero if the model has no rotors: their inertia is then part of the
+    identified links. Every format has damping and friction. `load` names the payload that theta already includes in its
+    links.
     """
     if negative := negative_drive(model.layout, theta):
         raise ModelError(
@@ -99,9 +99,9 @@ def drives(
             stiffness[column.name] = value
         elif column.kind not in ("link", "payload") and value and column.name not in found.columns:
             missing[_called(column)].append(column.owner)
-    told = [f"{what} of {', '.join(dict.fromkeys(owners))}" for what, owners in missing.items()]
-    told += _simplified(model, theta, kinds)
-    sentences = [f"{what}: not written, {form} has no place for it here." for what in told]
+    missed = [f"{what} of {', '.join(dict.fromkeys(owners))}" for what, owners in missing.items()]
+    missed += _simplified(model, theta, kinds)
+    sentences = [f"{what}: not written, {form} has no place for it here." for what in missed]
     lines = _lines(model, theta, found, values)
     for one in lines:
         if (one.damping, one.friction) != _plain(values[one.joint]):
@@ -109,7 +109,7 @@ def drives(
     sentences += _lost(model, found, lines)
     if apart := [payload.name for payload in model.payloads if payload.name != load]:
         names = ", ".join(apart)
-        sentences.append(f"The payload {names}: no part of the robot. One that --load names is part of its link.")
+        sentences.append(f"The payload {names} is not part of the robot; --load adds a payload to its link.")
     return JointDrives(values, stiffness, tuple(sentences), lines)
 
 
@@ -120,7 +120,7 @@ def _plain(own: Mapping[str, float]) -> tuple[float, float]:
 def _lines(
     model: Model, theta: Array, found: Curves, values: Mapping[str, Mapping[str, float]]
 ) -> tuple[FrictionLine, ...]:
-    """The joints whose friction is more than a line, with the nearest one."""
+    """The joints whose friction curve is not a line, each with the nearest line."""
     out = []
     for j, joint in enumerate(model.robot.joints):
         if joint.name not in values:
@@ -137,7 +137,7 @@ def _lines(
 
 
 def _lost(model: Model, found: Curves, lines: Sequence[FrictionLine]) -> list[str]:
-    """What the lines lack, joint by joint, and how they were found."""
+    """What the lines lose, joint by joint, and how they were found."""
     if not lines:
         return []
     how = ["each joint moving alone"]
@@ -147,7 +147,7 @@ def _lost(model: Model, found: Curves, lines: Sequence[FrictionLine]) -> list[st
     if PAST in model.uses:
         how.append("pre-sliding as steady sliding")
     what = f" ({', '.join(symbols)})" if symbols else ""
-    first = f"Friction beyond Fv and Fc{what}: written is the line nearest to the whole curve, {', '.join(how)}."
+    first = f"Friction beyond Fv and Fc{what}: the line nearest to the whole curve is written, {', '.join(how)}."
     return [first, *(f"Friction of {one}." for one in lines if one.lost > ROUNDING * one.rms)]
 
 
@@ -156,7 +156,7 @@ def _called(column: Column) -> str:
 
 
 def _simplified(model: Model, theta: Array, kinds: tuple[str, ...]) -> list[str]:
-    """What is written, but not all of what was identified."""
+    """Parts of the identified model that are written in a simplified form."""
     out = []
     layout, terms = model.layout, [getattr(term, "term", term) for term in model.terms]
     uneven = [
@@ -174,5 +174,5 @@ def _simplified(model: Model, theta: Array, kinds: tuple[str, ...]) -> list[str]
 
 
 def new_values(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """The attributes that change."""
+    """The attributes whose values change."""
     return {key: value for key, value in after.items() if before.get(key) != value}

@@ -1,12 +1,12 @@
-"""A moving link's ten identified parameters, put back on the bodies of the file that move with it.
+"""Distribution of a moving link's ten identified parameters to the bodies of the file that move with it.
 
-What is identified is the sum v = v_link + Σ_k T_k v_k over the link and the bodies k fixed to it, all about the link's
-frame: motion cannot tell them apart. Bodies on fixed joints keep the inertia of the file and the link gets the rest,
-where such a rest can exist (P ⪰ 0). Where it cannot, the sum is split as near to the file as possible,
+Motion identifies only the sum v = v_link + Σ_k T_k v_k over the link and the bodies k fixed to it, all about the link's
+frame. Bodies on fixed joints keep the inertia of the file and the link gets the remainder if that is physical (P ⪰ 0).
+If it is not, the sum is split as near to the file as possible,
 
     min Σ_k ‖D_k⁻¹(v_k − v_k,file)‖²   with   v_link + Σ_k T_k v_k = v   and   every P_k ⪰ 0
 
-D_k holding the sizes of body k: m l² of inertias, m l of first moments, m of masses.
+where D_k holds the sizes of body k: m l² for inertias, m l for first moments, m for masses.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from steelyard.physical.cones import ConeScales, blocks_of, minimise
 from steelyard.physical.consistency import ROUNDING, check_body, robot_bodies
 from steelyard.physical.constraints import Constraints
 
-# How far inside its cone a body of a split stays, relative to its own size: first far enough for simulators to like it,
-# then by what a solver rounds, then not at all.
+# Distance of a body of a split from the boundary of its cone, relative to its own size. Tried in turn: far enough for
+# simulators to accept it, the rounding of the solver, zero.
 INSIDE = (1e-3, 1e-7, 0.0)
-# A body lighter than this part of the link's total may change by that much in a split: it is not held to its grams.
+# A body lighter than this fraction of the link's total may change by that much in a split: its own mass is too small a
+# scale.
 LIGHTEST = 0.01
-# Parameters nearer than this part of the body's largest are those of the file: its bytes are left alone.
+# Parameters that differ by less than this fraction of the body's largest equal those of the file, which is not edited
+# there.
 SAME = 1e-14
 
 
@@ -47,8 +49,8 @@ def new_bodies(file: Robot, identified: Robot, *, every: bool = False) -> dict[s
     return out
 
 
-def told_of_lumps(file: Robot, bodies: Mapping[str, Array]) -> tuple[str, ...]:
-    """A sentence for every link whose fixed bodies could not keep the inertia of the file, naming them."""
+def lump_notes(file: Robot, bodies: Mapping[str, Array]) -> tuple[str, ...]:
+    """One sentence per link whose fixed bodies cannot keep the inertia of the file, with their names."""
     out = []
     for link in file.links:
         moved = [
@@ -104,7 +106,7 @@ def _nearest(link: Link, total: Array, rest: Array, fixed: Mapping[str, tuple[Lu
     scales = _scales(names, wanted.reshape(-1, 10), total)
     blocks = blocks_of(layout, scales, Constraints(nonnegative=()))
     start = np.concatenate([rest, lumps])
-    # whatever the lumps become, the link is what is left: the sum holds to rounding, whatever the solver says
+    # the link is the remainder, so that the sum holds to rounding for any answer of the solver
     span = np.vstack([-every, np.eye(len(lumps))]) * scales.columns[10:]
     near = np.diag(1.0 / scales.columns), -wanted / scales.columns
     for inside in INSIDE:
@@ -112,12 +114,12 @@ def _nearest(link: Link, total: Array, rest: Array, fixed: Mapping[str, tuple[Lu
         bodies = dict(zip(names, theta.reshape(-1, 10), strict=True))
         if all(check_body(name, vector).passes for name, vector in bodies.items()):
             return bodies
-    # a point or a rod has no room to be shared: the link takes all of it
+    # a point or a rod cannot be split: the link takes all of it
     return {link.name: total} | {name: np.zeros(10) for name in fixed}
 
 
 def _scales(names: tuple[str, ...], wanted: Array, total: Array) -> ConeScales:
-    """Mass and length of every body, from the file where it is of the size of the whole, else from that."""
+    """Mass and length of every body: from the file if comparable to the whole link, else from the whole link."""
     links: dict[str, tuple[float, float]] = {}
     columns = []
     whole = float(np.sqrt(max(total[[0, 3, 5]].max() / total[9], 1e-6)))

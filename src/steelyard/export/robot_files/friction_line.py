@@ -1,13 +1,13 @@
-"""The straight line nearest to an identified friction curve: all that robot files hold of friction.
+"""The straight line nearest to an identified friction curve, because robot files hold only a line.
 
-URDF and MJCF know τ = damping q̇ + friction sign(q̇). Where a model has more (a power law, Stribeck, load, Dahl), its
-terms trade off against Fv and Fc, so that these two alone are far from the friction that was identified. Written is
+URDF and MJCF have τ = damping q̇ + friction sign(q̇). Further terms of a model (a power law, Stribeck, load, Dahl) are
+correlated with Fv and Fc, so that these two alone are far from the identified friction. The line written solves
 
     min Σ_v (f(v) − damping v − friction sign(v))²   with   damping ≥ 0, friction ≥ 0
 
-over speeds of both ways up to the joint's limit. f is what all terms add to the joint's torque when it moves alone,
-beyond what they add at rest, averaged over random postures: load friction then has the mean load of a robot that
-stands still, and Dahl's state is that of steady sliding, sign(v). Drift counts as at the start of a run.
+over speeds of both directions up to the joint's limit. f is the torque of all terms when the joint moves alone, minus
+their torque at rest, averaged over random postures: load friction has the mean load of a robot at rest, Dahl's state is
+that of steady sliding, sign(v), and drift is that at the start of a run.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from scipy.optimize import nnls
 from steelyard._arrays import Array
 from steelyard.model.columns import Filling
 from steelyard.model.model import Model
-from steelyard.model.terms import LOAD, PAST, Dahl, Motion, OnJoints, uses
+from steelyard.model.terms import LOAD, PAST, Motion, uses
+from steelyard.model.terms.term import laws_of
 
-# Up to this speed where the file gives no limit [rad/s | m/s].
+# Largest speed of the fit if the file gives no limit [rad/s | m/s].
 SPEED, SLIDING_SPEED = 3.0, 1.0
-# Limits above this are how files say "none" [rad/s | m/s].
+# Limits above this mean "no limit" [rad/s | m/s].
 UNLIMITED = 1e3
-# Speeds of either way, and postures.
+# Speeds per direction, and postures.
 SPEEDS, POSTURES = 50, 64
-# What is lost above this part of the curve (rms) is much.
+# A loss above this fraction of the curve (rms) is reported.
 MUCH = 0.1
 
 
 @dataclass(frozen=True)
 class FrictionLine:
-    """Friction of a joint as a file holds it, beside the curve that was identified.
+    """Friction of a joint as a file holds it, compared with the curve that was identified.
 
     damping, friction    the line [N·m·s, N·m | N·s/m, N]
     up_to                the largest speed of the fit [rad/s | m/s]
@@ -68,9 +69,9 @@ class FrictionLine:
 
 @dataclass(frozen=True)
 class Curves:
-    """What the terms beside `plain` columns add to each joint's friction: rows (joints, 2 K) at speeds (joints, 2 K).
+    """Friction of each joint without the `plain` columns: rows (joints, 2 K) at speeds (joints, 2 K).
 
-    The speeds −v of the second half are those of the first with the other sign. `columns` names who takes part.
+    The speeds −v of the second half are those of the first with the other sign. `columns` names the columns in them.
     """
 
     speeds: Array
@@ -116,8 +117,8 @@ def line(
 ) -> FrictionLine | None:
     """The nearest line to damping v + friction sign(v) + rest(v) + uneven, `plain` being the first two.
 
-    `uneven` is half the difference of the Coulomb levels of the two ways. None where nothing is lost. A rest that is
-    even in v leaves the plain values as they are, to the bit: no line has such a part.
+    `uneven` is half the difference of the Coulomb levels of the two directions. None if nothing is lost. A part of rest
+    that is even in v does not change the plain values, to the bit, because a line has no such part.
     """
     half = len(speeds) // 2
     odd = 0.5 * (rest[:half] - rest[half:])
@@ -142,7 +143,7 @@ def _top_speed(limit: float, sliding: bool) -> float:
 
 
 def _standing(model: Model, theta: Array) -> Motion:
-    """Every joint of the tree at rest in random postures that the robot can reach, with the load of its gears."""
+    """Every joint of the tree at rest, in random postures that the robot can reach, with the load of its gears."""
     if not model.knows_load:
         model = replace(model, carried=theta[model.inertial_index])
     q = model.random_positions(np.random.default_rng(0), POSTURES)
@@ -165,10 +166,14 @@ def _taken(load: Array | None, samples: NDArray[np.int64]) -> Array | None:
 
 
 def _values(filling: Filling, tree: Model, motion: Motion) -> Array:
-    """Values (entries, B) of a term, each sample for itself."""
-    inner = filling.term.term if isinstance(filling.term, OnJoints) else filling.term
-    if isinstance(inner, Dahl):
-        return np.sign(motion.v[[entry.row for entry in filling.entries]])
-    if PAST in uses(inner):  # unknown memories: no curve
-        return np.zeros((len(filling.entries), motion.q.shape[1]))
-    return filling.values(tree.robot, motion)
+    """Values (entries, B) of a term for independent samples: a law with memory uses that of steady sliding."""
+    if PAST not in uses(filling.term):
+        return filling.values(tree.robot, motion)
+    laws = laws_of(filling.term, tree.robot) or ()
+    kept = range(len(laws)) if filling.kept is None else filling.kept
+    steady = [laws[k].law.steady for k in kept] if laws else []
+    rows = np.zeros((len(filling.entries), motion.q.shape[1]))
+    for row, entry, function in zip(rows, filling.entries, steady, strict=False):  # unknown memories: no curve
+        if function is not None:
+            row[:] = function(motion.v[entry.row])
+    return rows

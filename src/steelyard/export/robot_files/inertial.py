@@ -1,4 +1,4 @@
-"""A body as robot files state it: mass, centre of mass and inertia about that, accepted by those who read them."""
+"""A body as robot files state it: mass, centre of mass and inertia about it, accepted by simulators."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from steelyard._arrays import Array
 from steelyard.model.parameters import inertia_matrix
 from steelyard.physical.consistency import centre_of_mass, com_inertia, second_moments
 
-# Simulators test A + B ≥ C on principal moments they have rounded: a plate or a rod would fail by its last digit. Its
-# second moments are kept above this part of the largest about the link's frame, far below what torques can show.
+# Simulators test A + B ≥ C on rounded principal moments: a plate or a rod would fail by its last digit. Second moments
+# are kept above this fraction of the largest about the link's frame, which is far too small to change torques.
 ROOM = 1e-11
 
 
 class Inertial(NamedTuple):
-    """mass [kg], com (3,) [m] in the body's frame, inertia (3, 3) [kg·m²] about it in the body's own directions."""
+    """mass [kg], com (3,) [m] in the body's frame, inertia (3, 3) [kg·m²] about it along the axes of that frame."""
 
     mass: float
     com: Array
@@ -38,7 +38,7 @@ def inertial(vector: Array) -> Inertial:
 
 
 def number(value: float) -> str:
-    """Digits that read back to the same bits, without a sign of zero; whole numbers as people write them."""
+    """Digits that read back to the same bits, without a sign of zero; whole numbers without decimals."""
     text = repr(float(value) + 0.0)
     return text[:-2] if text.endswith(".0") else text
 

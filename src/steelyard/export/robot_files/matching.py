@@ -1,12 +1,12 @@
-"""The identified robot and the robot of the user's file: which joint is which, and links in the file's frames.
+"""Matching of the identified robot and the robot of the user's file: joints, and links in the file's frames.
 
-The two may have other frames on the same links and stand in other worlds (a DH table, and a URDF of the same arm). Both
-see one mechanism: with B the change of world and X_i that of link i's frame, both constant,
+The two may have different frames on the same links and different world frames (a DH table, and a URDF of the same arm).
+They describe the same mechanism: with constant B (world frame) and X_i (frame of link i),
 
     ᵒT_i(q) = B · ᶠT_i(q) · X_i⁻¹    for all q, so at q = 0
 
-B is the motion that brings the file's joint axes onto ours. Whether it is one mechanism is decided by parity, on random
-states.
+B is the motion that maps the file's joint axes to ours. Parity on random states decides whether it is the same
+mechanism.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Robot
 from steelyard.model.terms import Coulomb, Rotor, Springs, Term, Viscous
 
-# Frames nearer than this [m, rad] are one frame, and rounding.
+# Frames nearer than this [m, rad] are equal except for rounding.
 SAME_FRAME = 1e-12
 # Axes of two files nearer than this [m, rad] are the same: angles are often written with ten digits.
 SAME_AXIS = 1e-6
@@ -37,11 +37,11 @@ SAME_AXIS = 1e-6
 
 @dataclass(frozen=True)
 class Match:
-    """One mechanism, twice, both with the identified links (lumps included) and the drives to be written.
+    """The same mechanism twice, with the identified links (lumps included) and the drives to write.
 
-    `identified` is the robot of the model, `file` that of the user's file in its own frames; `axes` (n,) tells which
-    axis of the first is axis k of the second, and `world` is the world of the second seen from that of the first.
-    Friction that was not identified is that of the file on both sides.
+    `identified` is the robot of the model, `file` that of the user's file in its own frames; `axes` (n,) holds the axis
+    of the first that is axis k of the second, and `world` is the world frame of the second in that of the first.
+    Friction that was not identified is that of the file in both.
     """
 
     identified: Robot
@@ -51,7 +51,7 @@ class Match:
 
     @property
     def gravity_note(self) -> str:
-        """Gravity of the identification in the world of the file, for formats that hold none."""
+        """Gravity of the identification in the world frame of the file, for formats without gravity."""
         gravity = self.world.rotation.T @ self.identified.gravity
         x, y, z = (0.0 if abs(g) < SAME_AXIS else g for g in gravity.tolist())
         return (
@@ -60,10 +60,10 @@ class Match:
         )
 
     def compared(self, written: Robot, what: str) -> Parity:
-        """Torques of the file read back against the identified ones: bodies, rotors, and springs if identified.
+        """Torques of the file read back compared with the identified ones: bodies, rotors, and springs if identified.
 
-        Friction is compared with what was to be written; the parity that is told is that without it, since what was to
-        be written need not be all that was identified.
+        Friction is compared with the values to write. The reported parity is without friction, because these values
+        need not be all of the identified friction.
         """
         springs: tuple[Term, ...] = (Springs(),) if self.identified.nominal else ()
         self._compared(written, what, (Rotor(), Viscous(), Coulomb(), *springs))
@@ -73,7 +73,7 @@ class Match:
         wanted = Model(self.identified, terms)
         given = Model(written.with_gravity((self.world.rotation.T @ self.identified.gravity).tolist()), terms)
         values = _nominal(wanted), _nominal(given)
-        # what is written may come back in another order: MuJoCo numbers joints branch after branch
+        # joints may be read back in another order: MuJoCo numbers them branch after branch
         axes = self.axes[[self.file.axis_names.index(name) for name in written.axis_names]]
 
         def of_file(q: Array, v: Array, a: Array) -> Array:
@@ -89,7 +89,7 @@ class Match:
 def match(model: Model, theta: Array, file: Robot, held: JointDrives) -> Match:
     """The robot of a file with the parameters theta (C,) of the model; joints are matched by their names.
 
-    Where no name agrees they are matched by their order, as those of a table and of a URDF of the same arm.
+    If no name agrees, they are matched by their order, as for a DH table and a URDF of the same arm.
     """
     ours = model.robot
     partner = _partners(ours, file)
@@ -127,7 +127,7 @@ def _nominal(model: Model) -> Array:
 
 
 def _partners(ours: Robot, file: Robot) -> NDArray[np.int64]:
-    """The file's joint of each of our joints, (joints,)."""
+    """Index of the file's joint for each of our joints, (joints,)."""
     if set(ours.joint_names) == set(file.joint_names):
         return np.array([file.joint_names.index(name) for name in ours.joint_names], np.int64)
     common = set(ours.joint_names) & set(file.joint_names)
@@ -168,7 +168,7 @@ def _axes(robot: Robot, joints: Iterable[int]) -> list[_Axis]:
 def _world(our_robot: Robot, file: Robot, partner: NDArray[np.int64]) -> Pose:
     """B: the identity where the axes agree, else the least-squares motion of their directions, then of their points.
 
-    Where all axes are parallel a turn about them is open, and gravity must agree too.
+    If all axes are parallel, a rotation about them is not determined, and gravity must agree too.
     """
     ours, theirs = _axes(our_robot, range(len(partner))), _axes(file, partner)
     if _apart(Pose(), ours, theirs) <= SAME_AXIS:
@@ -199,7 +199,8 @@ def _apart(world: Pose, ours: list[_Axis], theirs: list[_Axis]) -> float:
 
 
 def _offsets(axes: list[_Axis]) -> list[Array]:
-    """Steps from one axis to the next parallel one: where all are parallel, their directions leave a turn open."""
+    """Steps from one axis to the next parallel one: if all are parallel, their directions leave a rotation
+    undetermined."""
     out = []
     turning = [axis for axis in axes if axis.point is not None]
     for a, b in itertools.pairwise(turning):
@@ -210,7 +211,7 @@ def _offsets(axes: list[_Axis]) -> list[Array]:
 
 
 def _seen_from(ours: Pose, theirs: Pose, inertia: Array) -> Array:
-    """Ten parameters about our frame of a link, about the file's."""
+    """Ten parameters of a link, transformed from our frame to the file's."""
     change = theirs.inverse() @ ours
     if max(np.abs(change.rotation - np.eye(3)).max(), np.abs(change.position).max()) <= SAME_FRAME:
         return inertia

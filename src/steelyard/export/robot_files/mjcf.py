@@ -1,11 +1,12 @@
-"""MJCF: the identified values in the user's own file, of which nothing else is touched.
+"""MJCF: the identified values in the user's own file; nothing else in it changes.
 
-MuJoCo compiles the file before and after, so that classes, frames and geometry count as it counts them; the text is
-edited in place. Its own writer would not do: it prints six digits and drops the comments. Every included file is put
-where it was included, so that one file comes out and none of the user's others changes.
+MuJoCo compiles the file before and after, so that classes, frames and geometry have its own meaning; the text is edited
+in place. MuJoCo's own writer is not used because it prints six digits and drops the comments. Included files are
+inserted where they are included, so that one file is written and none of the user's other files changes.
 
-Joints get `armature`, `damping` and `frictionloss` of their own, whatever their class says; bodies an <inertial> with
-`fullinertia`. What of <compiler> would overrule these is switched off, and then every moving body gets its own.
+Every joint gets its own `armature`, `damping` and `frictionloss`, whatever its class states; bodies get an <inertial>
+with `fullinertia`. Settings of <compiler> that would override these are switched off, and then every moving body gets
+its own.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from steelyard.errors import OutputError, RobotError
 from steelyard.export.export import Export
 from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, JointDrives, drives, new_values
-from steelyard.export.robot_files.fixed_bodies import new_bodies, told_of_lumps
+from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
 from steelyard.export.robot_files.matching import match
-from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, silenced
+from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, zeroed_effects
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, source_bytes, tag
 from steelyard.formats.robots.mjcf import read_mjcf_text
 from steelyard.model.model import Model
@@ -31,7 +32,7 @@ from steelyard.model.robot import Drive, Robot
 from steelyard.model.springs import JointSpring, Spring
 
 HOLDS = (ARMATURE, DAMPING, FRICTION)
-# Settings of <compiler> that change stated inertias, and what leaves them alone; None where that is to be silent.
+# Settings of <compiler> that change stated inertias, and the value that does not; None: remove the setting.
 OVERRULING: dict[str, tuple[tuple[str, ...], str | None]] = {
     "inertiafromgeom": (("auto", "false"), "auto"),
     "balanceinertia": (("false",), "false"),
@@ -39,9 +40,9 @@ OVERRULING: dict[str, tuple[tuple[str, ...], str | None]] = {
     "boundinertia": (("0",), "0"),
     "settotalmass": ((), None),
 }
-# Attributes of <inertial> that turn it or state its moments: one way of each at most.
+# Attributes of <inertial> for its orientation and its moments: at most one form of each.
 INERTIAL = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
-# Elements that make bodies which have no element of their own.
+# Elements that make bodies without an element of their own.
 MAKERS = ("replicate", "attach", "composite", "flexcomp")
 
 
@@ -65,21 +66,23 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         edits += text.attributes(elements.joints[before.name], values) if values else []
     for spring in file.springs:
         edits += elements.spring_edits(spring, held)
-    quiet, told = silenced(text, source, elements.bodies, damped=any(DAMPING in own for own in held.values.values()))
+    zeroing, notes = zeroed_effects(
+        text, source, elements.bodies, damped=any(DAMPING in own for own in held.values.values())
+    )
     slack = [spring.name.removesuffix("_spring") for spring in file.springs if _stiffness(spring, held) is None]
     if slack:
-        told += (
-            f"Stiffness of {', '.join(slack)} set to zero: the model has no term for it, so that its identified values "
-            "have it in them. Identify with the term 'springs' to keep it.",
+        notes += (
+            f"Stiffness of {', '.join(slack)} set to zero: the model has no term for it, so that the identified "
+            "values include it. Identify with the term 'springs' to keep it.",
         )
-    edits += quiet
+    edits += zeroing
     written = text.edited(edits)
     read_back = compiled_back(written.content.decode(), source)
     _refuse_switched_off(matched.file, read_back, source)
     parity = matched.compared(read_back, source.name)
     checked_by_mujoco(written.content.decode(), source, matched)
     apart = read_mjcf_text(written.content.decode(), source, fused=False)
-    left_out = (*held.left_out, *_gravity_told(model.robot, file))
+    left_out = (*held.left_out, *_gravity_note(model.robot, file))
     return Export(
         "mjcf",
         {source.name: written.file},
@@ -87,13 +90,13 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         changes(file, apart),
         parity,
         held.lines,
-        (*held.notes, *told, *told_of_lumps(file, bodies)),
-        _beside(text.root),
+        (*held.notes, *notes, *lump_notes(file, bodies)),
+        _companions(text.root),
     )
 
 
-def _beside(root: Element) -> tuple[str, ...]:
-    """Meshes, textures and others that MuJoCo looks for from the folder of the file."""
+def _companions(root: Element) -> tuple[str, ...]:
+    """Meshes, textures and other files that MuJoCo looks for relative to the folder of the file."""
     settings = {key: value for one in root.findall("compiler") for key, value in one.attributes.items()}
     out: list[Path] = []
     for element in (one for asset in root.findall("asset") for one in asset.walk()):
@@ -104,22 +107,22 @@ def _beside(root: Element) -> tuple[str, ...]:
 
 
 def compiled_back(text: str, path: Path) -> Robot:
-    """The robot of a text that was just written; MuJoCo has the last word on what it accepts."""
+    """The robot of a text that was just written; an error if MuJoCo does not accept it."""
     try:
         return read_mjcf_text(text, path)
     except RobotError as problem:
         raise OutputError(
-            f"'{path.name}' was not written, because MuJoCo refuses it. {' '.join(str(problem).split())}. It wants "
-            "mass and inertia in every moving body: give links that motion does not show a prior mass, or write a "
-            "consistent set."
+            f"'{path.name}' was not written, because MuJoCo refuses it. {' '.join(str(problem).split())}. It requires "
+            "mass and inertia in every moving body: give a prior mass to links that motion does not identify, or "
+            "write a consistent set."
         ) from problem
 
 
 def _flat(text: XmlText, path: Path, above: tuple[Path, ...]) -> XmlText:
-    """The text with every <include> replaced by what the other file has inside its root.
+    """The text with every <include> replaced by the content of the root of the other file.
 
-    `above` are the files that led here, the main one first. Others are looked for beside that, then beside the one that
-    includes them, as MuJoCo does.
+    `above` are the files that led here, the main one first. Included files are looked for in the folder of the main
+    file, then in that of the including file, as MuJoCo does.
     """
     main = above[0]
     edits = []
@@ -148,7 +151,7 @@ def _compiler_edits(text: XmlText) -> list[TextEdit]:
 
 
 class _Elements:
-    """The elements of the bodies and joints of a compiled file, by the names its robot has for them."""
+    """The elements of the bodies and joints of a compiled file, by their names in its robot."""
 
     def __init__(self, text: XmlText, file: Robot, source: Path) -> None:
         self.text = text
@@ -202,12 +205,12 @@ class _Elements:
 
 
 def _stiffness(spring: Spring, held: JointDrives) -> float | None:
-    """What was identified of a spring of the file."""
+    """The identified stiffness of a spring of the file."""
     return held.springs.get(f"{spring.name}.{'K' if isinstance(spring, JointSpring) else 'Kr'}")
 
 
 def _own_joints(body: Element) -> list[Element]:
-    """Joints of a body, those in its frames included, in their order."""
+    """Joints of a body, including those in its frames, in order."""
     out = []
     for child in body.children:
         if child.tag in ("joint", "freejoint"):
@@ -242,7 +245,7 @@ def _refuse_switched_off(wanted: Robot, read_back: Robot, source: Path) -> None:
             )
 
 
-def _gravity_told(ours: Robot, file: Robot) -> tuple[str, ...]:
+def _gravity_note(ours: Robot, file: Robot) -> tuple[str, ...]:
     if np.allclose(ours.gravity, file.gravity, rtol=1e-9, atol=1e-9):
         return ()
     numbers_of = [", ".join(f"{x:g}" for x in robot.gravity) for robot in (ours, file)]

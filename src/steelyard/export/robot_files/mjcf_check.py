@@ -1,9 +1,9 @@
-"""MuJoCo's own word on an MJCF: effects that the reader does not know, and the torques of the compiled file.
+"""Check of an MJCF with MuJoCo: effects that our reader does not read, and the torques of the compiled file.
 
-Our reader sees bodies, drives and springs. MuJoCo adds to the same torque what else the file states: the armature of an
+Our reader reads bodies, drives and springs. MuJoCo adds other effects of the file to the torque: the armature of an
 actuator (gear² · armature, since version 4), gravity compensation, a fluid around the bodies, and springs that the
-model has no term for. A fit to measured torques has all of that in its values, so that a file that kept it would count
-it twice.
+model has no term for. The values of a fit to measured torques include all of that, so that a file that kept these
+effects would count them twice.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from steelyard.formats.robots.mjcf import compiled_text, name_of
 from steelyard.model.model import Model
 from steelyard.model.terms import Rotor, Springs, Term
 
-# What is friction to MuJoCo: compared number by number elsewhere, not by torques.
+# Friction in MuJoCo: compared number by number elsewhere, not by torques.
 FRICTION = ("dof_damping", "dof_dampingpoly", "dof_frictionloss", "actuator_damping", "actuator_dampingpoly")
-# What mj_inverse would take from the torque: contacts, limits, equalities and friction loss.
+# Constraints that mj_inverse would subtract from the torque: contacts, limits, equalities and friction loss.
 WITHOUT = ("CONSTRAINT", "CONTACT", "EQUALITY", "LIMIT", "FRICTIONLOSS")
 
 
-def silenced(
+def zeroed_effects(
     text: XmlText, path: Path, bodies: Mapping[str, Element], *, damped: bool
 ) -> tuple[list[TextEdit], tuple[str, ...]]:
-    """Edits that set to zero what MuJoCo would add to the identified torques, and a sentence that names it.
+    """Edits that set to zero the effects that MuJoCo would add to the identified torques, and a sentence that names
+    them.
 
-    `bodies` are the elements of the bodies by name; `damped` says that damping was identified, so that the damping of
-    actuators goes too.
+    `bodies` are the elements of the bodies by name; `damped`: damping was identified, so that the damping of actuators
+    is set to zero too.
     """
     mujoco, model = compiled_text(text.content.decode(), path, fused=False)
     edits: list[TextEdit] = []
@@ -55,14 +56,15 @@ def silenced(
         found += [f"{key} of <option>" for key in fluid]
     if not found:
         return [], ()
-    return edits, (f"Set to zero, because the identified values have it in them: {', '.join(found)}.",)
+    return edits, (f"Set to zero, because the identified values include it: {', '.join(found)}.",)
 
 
 def checked_by_mujoco(text: str, path: Path, matched: Match) -> None:
-    """MuJoCo's inverse dynamics of the compiled text against the identified model; a difference raises.
+    """Compare MuJoCo's inverse dynamics of the compiled text with the identified model; a difference raises an error.
 
     τ = M(q) q̈ + c(q, q̇) − passive forces (mj_inverse), without constraints and friction, under the gravity of the
-    identification. Of robots without loops: MuJoCo closes a loop by forces, which have no part in the axes' torques.
+    identification. Only for robots without loops: MuJoCo closes a loop by forces, which are not part of the axes'
+    torques.
     """
     if matched.identified.loops or matched.file.loops:
         return

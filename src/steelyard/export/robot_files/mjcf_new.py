@@ -1,7 +1,7 @@
-"""A new MJCF of a robot that was described otherwise: bodies, joints, ranges, inertias, drives, motors and loops.
+"""A new MJCF of a robot from another format: bodies, joints, ranges, inertias, drives, motors and loops.
 
-A joint that the loops hold away from zero gets its position at home as `ref`, in which MuJoCo assembles the robot:
-the body then stands at pose · exp([S] ref). A free platform is one body with a free joint, at home.
+A joint that the loops keep away from zero gets its position at home as `ref`, at which MuJoCo assembles the robot: the
+body is then at pose · exp([S] ref). A free platform is one body with a free joint, at home.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from steelyard.errors import OutputError
 from steelyard.export.export import Export
 from steelyard.export.robot_files.axes import on_axes
 from steelyard.export.robot_files.drives import drives
-from steelyard.export.robot_files.fixed_bodies import new_bodies, split, told_of_lumps
+from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies, split
 from steelyard.export.robot_files.inertial import inertial, numbers
 from steelyard.export.robot_files.matching import match
 from steelyard.export.robot_files.mjcf import HOLDS, compiled_back, drive_values, inertial_values
@@ -30,9 +30,9 @@ from steelyard.model.payload import UNLOADED
 from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Joint, Robot
 
-# MuJoCo wants both ends of a range.
+# MuJoCo requires both ends of a range.
 UNLIMITED = 1e9
-# Nothing is guessed from shapes, nothing bounded or balanced: what is written holds.
+# MuJoCo must use the written values: no inertia from shapes, no bounds, no balancing.
 COMPILER = '<compiler angle="radian" inertiafromgeom="false" balanceinertia="false" boundmass="0" boundinertia="0"/>'
 DEGREES = 5  # coefficients of a <joint> equality
 
@@ -51,14 +51,14 @@ def generated_mjcf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
     parity = matched.compared(compiled_back(text, path), path.name)
     checked_by_mujoco(text, path, matched)
     fast = [joint.name for joint in robot.axes if np.isfinite(joint.limits.velocity)]
-    told = (f"The velocity limits of {', '.join(fast)}: MJCF has no place for them.",) if fast else ()
+    note = (f"The velocity limits of {', '.join(fast)}: MJCF has no place for them.",) if fast else ()
     return Export(
         "mjcf",
         {path.name: text.encode()},
-        (*held.left_out, *told),
+        (*held.left_out, *note),
         parity=parity,
         friction=held.lines,
-        notes=(*held.notes, *told_of_lumps(frames, new_bodies(frames, robot))),
+        notes=(*held.notes, *lump_notes(frames, new_bodies(frames, robot))),
     )
 
 
@@ -173,7 +173,7 @@ def _pose(pose: Pose) -> dict[str, str]:
 
 
 def _quaternion(rotation: Array) -> Array:
-    """(w, x, y, z) of a rotation matrix, from its largest component, which loses no digits."""
+    """(w, x, y, z) of a rotation matrix, computed from its largest component so that no digits are lost."""
     r = rotation
     squares = np.array([1.0 + np.trace(r), *(1.0 + 2.0 * r[k, k] - np.trace(r) for k in range(3))])
     k = int(np.argmax(squares))

@@ -1,8 +1,7 @@
-"""URDF: the identified values in the user's own file, of which nothing else is touched.
+"""URDF: the identified values in the user's own file; nothing else in it changes.
 
-Inertias are written about the centre of mass in the directions of the link's frame (rpy 0): any other direction would
-turn them through angles that are rounded. A link without <inertial> and a joint without <dynamics> get one, in the
-file's own indentation.
+Inertias are written about the centre of mass along the axes of the link's frame (rpy 0): other directions would add the
+rounding of angles. A link without <inertial> and a joint without <dynamics> get one, in the file's own indentation.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from steelyard._arrays import Array
 from steelyard.export.export import Export
 from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import DAMPING, FRICTION, drives, new_values
-from steelyard.export.robot_files.fixed_bodies import new_bodies, told_of_lumps
+from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
 from steelyard.export.robot_files.matching import match
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, tag
@@ -53,13 +52,13 @@ def edited_urdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         changes(file, read_back),
         parity,
         held.lines,
-        (*held.notes, *told_of_lumps(file, bodies), matched.gravity_note),
-        _beside(text.root),
+        (*held.notes, *lump_notes(file, bodies), matched.gravity_note),
+        _companions(text.root),
     )
 
 
-def _beside(root: Element) -> tuple[str, ...]:
-    """Meshes and textures with a path relative to the file; those of packages are found from anywhere."""
+def _companions(root: Element) -> tuple[str, ...]:
+    """Meshes and textures with a path relative to the file; those of packages do not depend on its folder."""
     files = [e.attributes.get("filename", "").strip() for e in root.walk() if e.tag in ("mesh", "texture")]
     return tuple(dict.fromkeys(f for f in files if f and "://" not in f and not Path(f).is_absolute()))
 
@@ -80,7 +79,7 @@ def _inertial_edits(text: XmlText, link: Element, body: Inertial) -> list[TextEd
 
 
 def inertial_lines(body: Inertial) -> list[str]:
-    """An <inertial> of its own, two blanks a level."""
+    """A new <inertial>, indented by two spaces per level."""
     inside = (_origin(body), tag("mass", {"value": number(body.mass)}), tag("inertia", _tensor(body.inertia)))
     return ["<inertial>", *(f"  {line}" for line in inside), "</inertial>"]
 

@@ -1,4 +1,4 @@
-"""A new URDF of a robot that was described otherwise: links, joints, limits, inertias and friction; no shapes."""
+"""A new URDF of a robot from another format: links, joints, limits, inertias and friction; no shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from steelyard.errors import OutputError
 from steelyard.export.export import Export
 from steelyard.export.robot_files.axes import on_axes, roll_pitch_yaw
 from steelyard.export.robot_files.drives import drives
-from steelyard.export.robot_files.fixed_bodies import new_bodies, split, told_of_lumps
+from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies, split
 from steelyard.export.robot_files.inertial import inertial, number, numbers
 from steelyard.export.robot_files.matching import match
 from steelyard.export.robot_files.urdf import HOLDS, dynamics_values, inertial_lines
@@ -24,7 +24,7 @@ from steelyard.model.payload import UNLOADED
 from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Joint, Limits, Robot
 
-# URDF wants a number for every limit; this one is none [rad | m, /s, N·m | N].
+# URDF requires a number for every limit; this one means "no limit" [rad | m, /s, N·m | N].
 UNLIMITED = 1e9
 
 
@@ -44,12 +44,12 @@ def generated_urdf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
     name = f"{file_stem(robot)}.urdf"
     written = "\n".join(lines).encode()
     parity = matched.compared(read_urdf(written, name), name)
-    notes = (*held.notes, *told_of_lumps(frames, new_bodies(frames, robot)), matched.gravity_note)
+    notes = (*held.notes, *lump_notes(frames, new_bodies(frames, robot)), matched.gravity_note)
     return Export("urdf", {name: written}, held.left_out, parity=parity, friction=held.lines, notes=notes)
 
 
 def file_stem(robot: Robot) -> str:
-    """The robot's name as that of a file."""
+    """The file name of a robot."""
     return re.sub(r"[^\w.-]+", "_", robot.name).strip("._") or "robot"
 
 

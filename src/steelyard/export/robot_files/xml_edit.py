@@ -1,7 +1,7 @@
-"""XML edited as text: elements with the bytes they take, and edits that touch nothing else.
+"""XML edited as text: elements with their byte ranges, and edits that change nothing else.
 
-Writing a parsed tree again would lose comments' places, the order of attributes, blanks and line ends. So expat is
-asked only where each element stands, and what changes is replaced there.
+Writing a parsed tree would lose the places of comments, the order of attributes, spaces and line ends. Therefore expat
+is used only to find the byte range of each element, and edits replace bytes there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TextEdit(NamedTuple):
 
 @dataclass
 class Element:
-    """An element and where it stands: its tag from `start` to `opened`, its content to `closing`, all of it to `end`.
+    """An element and its byte range: its tag from `start` to `opened`, its content to `closing`, all of it to `end`.
 
     An element without content (<a/>) has opened = closing = end.
     """
@@ -56,7 +56,7 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def walk(self) -> Iterator[Element]:
-        """This element and all inside it, in the order of the file."""
+        """This element and all elements inside it, in the order of the file."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -64,7 +64,7 @@ class Element:
 
 @dataclass(frozen=True)
 class XmlText:
-    """A well-formed XML file, as UTF-8 inside, with the encoding it came in."""
+    """A well-formed XML file: its content as UTF-8, and the encoding of the file."""
 
     content: bytes
     encoding: str = "utf-8"
@@ -72,7 +72,7 @@ class XmlText:
 
     @staticmethod
     def of(content: bytes, where: str) -> XmlText:
-        """The text of an XML file; one with a DOCTYPE is refused before anything is declared."""
+        """The text of an XML file; a file with a DOCTYPE is refused before its declarations are read."""
         root_tag(content, where)
         mark, encoding = next(((m, e) for m, e in _MARKS if content.startswith(m)), (b"", ""))
         if not encoding:
@@ -96,7 +96,7 @@ class XmlText:
 
     @property
     def file(self) -> bytes:
-        """The text in the encoding it came in."""
+        """The text in the encoding of the file."""
         return self.mark + self.content.decode("utf-8").encode(self.encoding, "xmlcharrefreplace")
 
     @cached_property
@@ -155,7 +155,7 @@ class XmlText:
     def inserted(self, parent: Element, lines: Sequence[str], *, last: bool = False) -> list[TextEdit]:
         """Lines of XML put into an element, before or after its children, in the indentation of the file.
 
-        In `lines` two blanks are one level; a file that has the element on one line gets one line.
+        In `lines` two spaces are one level; if the element is on one line in the file, one line is inserted.
         """
         own, step = self._indent(parent.start), self._step
         inside = self._indent(parent.children[0].start) if parent.children else None if own is None else own + step
@@ -179,7 +179,7 @@ class XmlText:
         return "\r\n" if b"\r\n" in self.content else "\n"
 
     def _indent(self, at: int) -> str | None:
-        """Blanks before a place that starts its line, None where something else stands before it."""
+        """Spaces before a place at the start of its line; None if there is other text before it."""
         blank = self.content[self.content.rfind(b"\n", 0, at) + 1 : at]
         return None if blank.strip() else blank.decode()
 
@@ -206,8 +206,8 @@ def robot_source(source: Path, root: str, form: str) -> bytes:
     content = source_bytes(source)
     if (found := root_tag(content, str(source))) != root:
         raise OutputError(
-            f"'{source}' is no {form} file: its root is <{found}>, not <{root}>. Give the {form} the values are to go "
-            "into, or leave out the source to have a new file."
+            f"'{source}' is not {form}: its root is <{found}>, not <{root}>. Give the {form} file to edit, or "
+            "leave out the source to get a new file."
         )
     return content
 
@@ -218,7 +218,7 @@ def escaped(value: str) -> str:
 
 
 def opening(name: str, values: Mapping[str, str]) -> str:
-    """The tag an element starts with: <name key="value" …>."""
+    """The start tag of an element: <name key="value" …>."""
     return f"<{name}{''.join(f' {key}={_quoted(value)}' for key, value in values.items())}>"
 
 

@@ -1,12 +1,12 @@
-"""ROS 1 bags, ROS 2 bags and MCAP: one topic is one recording, and others can be laid on its clock.
+"""ROS 1 bags, ROS 2 bags and MCAP: one topic is one recording, and others can be interpolated on its clock.
 
-Opening walks the whole bag once without unpacking numbers: it finds the topics, every joint that is ever named, and
-what is damaged. Reading walks the parts that hold the topic again. Memory is a chunk of the bag and a block of rows.
+Opening a bag scans it once without unpacking numbers: it finds the topics, every joint that is ever named, and damaged
+parts. Reading scans the parts that hold the topic again. Memory holds one chunk of the bag and one block of rows.
 
-Columns: `stamp` [s], the message's own time where it has a header; `receive` [s], when it was recorded; both count from
-the first message. Then `<joint>.position`, `<joint>.velocity`, `<joint>.effort`, or whatever the message type holds.
-A row in which none of the asked joints is present is left out, so joints that are published in turns on one topic can
-be read one set at a time.
+Columns: `stamp` [s], the message's own time if it has a header; `receive` [s], the time of recording; both count from
+the first message. Then `<joint>.position`, `<joint>.velocity`, `<joint>.effort`, or the fields of the message type. A
+row without any of the requested joints is left out, so joints that are published in turns on one topic can be read one
+set at a time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def read_bag(
 ) -> Recording:
     """The recording of one topic in a .bag, .mcap or .db3 file or a ROS 2 folder.
 
-    Without a `topic`, the only one with joint states is taken. "/a,/b" gives the rows of /a with the columns of /b laid
-    on its clock by linear interpolation. `salvage` reads what is intact of a damaged bag and says in the recording's
-    notes what is not.
+    The default `topic` is the only one with joint states. "/a,/b" gives the rows of /a with the columns of /b linearly
+    interpolated on its clock. `salvage` reads the intact part of a damaged bag and describes the damage in the
+    recording's notes.
     """
     files = bag_files(path)
     wanted = None if topic is None else list(dict.fromkeys(name.strip() for name in topic.split(",")))
@@ -43,30 +43,30 @@ def read_bag(
     survey.damages += [entry.damage for entry in chosen if entry.unreadable]
     extents = " and ".join(entry.extent for entry in chosen)
     if survey.damages and not (salvage and all(entry.count for entry in chosen)):
-        raise DamagedError(f"'{path}' is damaged: {survey.damage}. Read was {extents}.", chosen[0].count)
+        raise DamagedError(f"'{path}' is damaged: {survey.damage}. Readable: {extents}.", chosen[0].count)
     for entry in chosen:
         if not entry.columns:
             reasons = "; ".join(entry.problems) or "its messages are empty"
             raise DataError(f"Topic '{entry.name}' of '{path}' gives no columns: {reasons}. Choose another topic.")
     notes = [*files.notes, *(f"topic '{entry.name}': {note}" for entry in chosen for note in entry.notes)]
     if survey.damages:
-        notes.append(f"the bag is damaged: {survey.damage}; read was {extents}")
+        notes.append(f"the bag is damaged: {survey.damage}; read: {extents}")
     others = tuple(f"topic {entry.label}" for entry in survey.topics.values() if entry not in chosen)
     recording = _joined(path, files, survey, chosen)
     return replace(recording, notes=(*notes, *recording.notes), others=others)
 
 
 def _joined(path: Path, files: BagFiles, survey: _Survey, chosen: Sequence[_Topic]) -> Recording:
-    """The first topic as it is, or with the columns of the others on its clock."""
+    """The first topic alone, or with the columns of the others on its clock."""
     first = chosen[0]
     # Time zero is that of the first topic for all of them.
     rows = [
         TopicRows(files, tuple(t.channels.items()), first.origin, frozenset(survey.places - t.places)) for t in chosen
     ]
     times = (*([STAMP] if first.has_stamp else []), RECEIVE)
-    alike = len(first.column_sets) == 1
+    same_columns = len(first.column_sets) == 1
     if len(chosen) == 1:
-        count = (first.count, None) if alike else (None, first.count)
+        count = (first.count, None) if same_columns else (None, first.count)
         return Recording(path.name, (*times, *first.columns), str(path), count[0], rows[0], rows_estimate=count[1])
     clock = STAMP if all(entry.has_stamp and not entry.unstamped for entry in chosen) else RECEIVE
     taken = {*times, *first.columns}
@@ -77,38 +77,40 @@ def _joined(path: Path, files: BagFiles, survey: _Survey, chosen: Sequence[_Topi
         followers.append(JoinedTopic(f"Topic '{entry.name}' of '{path}'", opener, names))
     columns = (*times, *first.columns, *(column for follower in followers for column in follower.columns))
     listed = ", ".join(f"'{entry.name}'" for entry in chosen[1:])
-    note = f"the columns of {listed} were laid on the '{clock}' of '{first.name}' by linear interpolation"
+    note = f"the columns of {listed} were interpolated linearly onto the clock '{clock}' of '{first.name}'"
     opener = Joined(f"Topic '{first.name}' of '{path}'", rows[0], clock, tuple(followers))
     return Recording(path.name, columns, str(path), None, opener, notes=(note,), rows_estimate=first.count)
 
 
 def _chosen(path: Path, survey: _Survey, wanted: Sequence[str] | None) -> list[str]:
-    """The topics asked for; without any, the one with joint states, or the only one of a usual type."""
+    """The requested topics; by default the one with joint states, or the only one of a usual type."""
     broken = f" It is damaged: {survey.damage}." if survey.damages else ""
     if not survey.topics:
-        raise DataError(f"'{path}' holds no topic.{broken or ' Check that it was recorded.'}")
+        raise DataError(f"'{path}' contains no topic.{broken or ' Check that it was recorded.'}")
     listed = "; ".join(entry.label for entry in survey.topics.values())
     if wanted is not None:
         for name in wanted:
             if name not in survey.topics:
-                raise DataError(f"{choices(f'topic of {path.name!r}', name, survey.topics)} The bag holds: {listed}.")
+                raise DataError(
+                    f"{choices(f'topic of {path.name!r}', name, survey.topics)} The bag contains: {listed}."
+                )
             if not survey.topics[name].count and not survey.topics[name].unreadable:
-                raise DataError(f"Topic '{name}' of '{path}' has no messages. The bag holds: {listed}.{broken}")
+                raise DataError(f"Topic '{name}' of '{path}' has no messages. The bag contains: {listed}.{broken}")
         return list(wanted)
     usual = {name: entry for name, entry in survey.topics.items() if entry.kind in USUAL_TYPES and entry.count}
     states = [name for name, entry in usual.items() if entry.kind == JOINT_STATE]
     if len(states) == 1 or len(usual) == 1:
         return states or list(usual)
     why = f"{len(states)} topics with joint states" if states else "no topic with joint states"
-    raise DataError(f"'{path}' has {why}. Name one topic. The bag holds: {listed}.{broken}")
+    raise DataError(f"'{path}' has {why}. Choose one with topic = \"…\". The bag contains: {listed}.{broken}")
 
 
-# --- One pass to know the bag -----------------------------------------------------------------------------------------
+# --- First scan -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Topic:
-    """What a pass finds out about a topic."""
+    """Contents of a topic, as found by a scan."""
 
     name: str
     kind: str
@@ -136,12 +138,12 @@ class _Topic:
     def notes(self) -> list[str]:
         if not self.unstamped:
             return list(self.problems)
-        which = "no message carries" if self.unstamped == self.count else f"{self.unstamped} messages do not carry"
-        return [*self.problems, f"{which} a stamp; the time of recording stands in '{STAMP}' instead"]
+        which = "no message has" if self.unstamped == self.count else f"{self.unstamped} messages do not have"
+        return [*self.problems, f"{which} a time stamp; '{STAMP}' contains the time of recording instead"]
 
     @property
     def damage(self) -> str:
-        return f"{self.unreadable} messages of '{self.name}', the first is number {self.first_unreadable}, are garbled"
+        return f"{self.unreadable} messages of '{self.name}', from number {self.first_unreadable} on, cannot be decoded"
 
     @property
     def extent(self) -> str:
@@ -151,20 +153,21 @@ class _Topic:
 
 @dataclass
 class _Survey:
-    """What a walk finds out about a bag; `strangers` are keys of channels that messages had and nothing introduced."""
+    """Contents of a bag, as found by a scan; `undefined_channels` are keys of channels that messages use without a
+    definition."""
 
     topics: dict[str, _Topic] = field(default_factory=dict)
     damages: list[str] = field(default_factory=list)
     places: set[tuple[int, int]] = field(default_factory=set)
     channels: dict[tuple[int, int], Channel] = field(default_factory=dict)
-    strangers: set[tuple[int, int]] = field(default_factory=set)
+    undefined_channels: set[tuple[int, int]] = field(default_factory=set)
 
     def meet(self, number: int, channel: Channel) -> None:
         found = self.topics.setdefault(channel.topic, _Topic(channel.topic, channel.definition.type))
         if channel.definition.type == found.kind:
             found.channels[number, channel.key] = self.channels[number, channel.key] = channel
         else:
-            found.problems[f"its messages of the second type {channel.definition.type} were left out"] = None
+            found.problems[f"its messages of a second type, {channel.definition.type}, were left out"] = None
 
     @property
     def damage(self) -> str:
@@ -173,11 +176,11 @@ class _Survey:
 
 
 def _surveyed(files: BagFiles, wanted: Sequence[str] | None, progress: Progress | None) -> _Survey:
-    """Topics, joints and damage; numbers are looked for in the wanted topics, or else in all of the usual types."""
+    """Topics, joints and damage; columns are searched in the wanted topics, or else in all of the usual types."""
     channels: dict[tuple[int, int], Channel] = {}
     survey = _walked(files, wanted, channels, progress)
-    if survey.strangers & channels.keys():
-        # The chunk that introduces a channel is broken, but the index repeats it: now its messages have a name.
+    if survey.undefined_channels & channels.keys():
+        # The chunk that defines a channel is broken, but the index repeats the definition: assign its messages now.
         survey = _walked(files, wanted, channels, progress)
     return survey
 
@@ -188,7 +191,7 @@ def _walked(
     channels: dict[tuple[int, int], Channel],
     progress: Progress | None,
 ) -> _Survey:
-    """One walk; `channels` are those known before, and those met are added."""
+    """One scan; `channels` are those known before, to which new ones are added."""
     before = [sum(file.size for file in files.files[:k]) for k in range(len(files.files) + 1)]
     survey = _Survey(damages=[f"the file {name} is missing" for name in files.missing])
     readers = Readers()
@@ -202,11 +205,11 @@ def _walked(
             where = f"{files.files[number].path.name}, " if len(files.files) > 1 else ""
             survey.damages.append(where + portion.damage)
         for channel in portion.channels:
-            # Bags repeat their channels in the index; the one in front of the messages counts.
+            # Bags repeat their channels in the index; the definition before the messages is used.
             if (number, channel.key) not in channels:
                 channels[number, channel.key] = channel
                 survey.meet(number, channel)
-        survey.strangers |= {(number, message.channel) for message in portion.messages} - channels.keys()
+        survey.undefined_channels |= {(number, message.channel) for message in portion.messages} - channels.keys()
         for name, (channel, messages) in by_topic(number, portion.messages, survey.channels).items():
             found = survey.topics[name]
             found.places.add((number, portion.start))
@@ -220,7 +223,7 @@ def _walked(
 def _look_into(topic: _Topic, channel: Channel, messages: Sequence[Message], readers: Readers) -> None:
     try:
         decoded = readers.of(channel).read(messages)
-    except DataError as problem:  # a type nobody can read: said if the topic is chosen
+    except DataError as problem:  # unknown type: reported if the topic is chosen
         topic.count += len(messages)
         topic.problems[str(problem)] = None
         return

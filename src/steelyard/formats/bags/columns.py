@@ -1,4 +1,4 @@
-"""The columns a ROS message gives: by joint name where it names joints, else by the path of the number."""
+"""The columns of a ROS message: by joint name if it names joints, else by the path of the number."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from steelyard.formats.bags.layout import MessageLayout, Numbers
 
-# Every topic has these two: when a message was sent, if it says so, and when it was recorded.
+# Every topic has these two: the time a message was sent, if known, and the time it was recorded.
 STAMP, RECEIVE = TIME_COLUMNS = ("stamp", "receive")
 JOINT_STATE = "sensor_msgs/msg/JointState"
 CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
 DYNAMIC_STATE = "control_msgs/msg/DynamicJointState"
 _ARRAYS = ("std_msgs/msg/Float64MultiArray", "std_msgs/msg/Float32MultiArray")
-# Types that a topic is looked for in when none is named; a topic that is named may have any type.
+# Types among which a topic is chosen by default; a topic that is named may have any type.
 USUAL_TYPES = (
     JOINT_STATE,
     CONTROLLER_STATE,
@@ -29,21 +29,21 @@ NAMING_FIELDS = {
     CONTROLLER_STATE: frozenset({"joint_names"}),
     DYNAMIC_STATE: frozenset({"joint_names", "interface_names"}),
 }
-# A message with more numbers than this is a picture or a point cloud.
+# A message with more numbers than this is an image or a point cloud.
 MOST_NUMBERS = 4096
 _POINT = re.compile(r"(?P<point>\w+)\.(?P<field>positions|velocities|accelerations|effort)")
 _SINGULAR = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration", "effort": "effort"}
 
 
 class MessageCell(NamedTuple):
-    """One number of a message: the array it stands in and its place there."""
+    """One number of a message: its array and its index there."""
 
     numbers: Numbers
     place: int
 
 
 class MessageColumns(NamedTuple):
-    """Columns of messages of one layout, and what had to be left out."""
+    """Columns of messages of one layout, and the fields that had to be left out."""
 
     cells: dict[str, MessageCell]
     problems: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class MessageColumns(NamedTuple):
 def columns_of(kind: str, layout: MessageLayout) -> MessageColumns:
     """Columns of a message of type `kind`: `<joint>.position`, `<joint>.feedback.velocity`, `data[0]`, `force.x`, …"""
     if sum(numbers.size for numbers in layout.numbers.values()) > MOST_NUMBERS:
-        return MessageColumns({}, (f"a message has more than {MOST_NUMBERS} numbers: that is no row of a log",))
+        return MessageColumns({}, (f"a message has more than {MOST_NUMBERS} numbers, too many for a row of a log",))
     if kind == JOINT_STATE:
         fields = ("position", "velocity", "effort")
         arrays = {field: layout.numbers[field] for field in fields if field in layout.numbers}
@@ -74,9 +74,9 @@ def columns_of(kind: str, layout: MessageLayout) -> MessageColumns:
 
 
 def _by_joint(joints: tuple[str, ...], arrays: dict[str, Numbers]) -> MessageColumns:
-    """Arrays with one number a joint; an empty one was not measured."""
+    """Arrays with one number per joint; an empty one was not measured."""
     if len(set(joints)) < len(joints):
-        return MessageColumns({}, (f"a message names a joint twice ({', '.join(joints)}) and was left out",))
+        return MessageColumns({}, (f"a message contains a joint twice ({', '.join(joints)}) and was left out",))
     cells: dict[str, MessageCell] = {}
     problems: list[str] = []
     for field, numbers in arrays.items():

@@ -25,21 +25,21 @@ _COPY_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class BagFiles:
-    """The files of a bag in the order they were recorded; `missing` are those its metadata names in vain."""
+    """The files of a bag in the order they were recorded; `missing` are those in its metadata that do not exist."""
 
     path: Path
     files: tuple[LogFile, ...]
-    beside: tuple[LogFile, ...] = ()
+    companions: tuple[LogFile, ...] = ()
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
-        for file in (*self.files, *self.beside):
+        for file in (*self.files, *self.companions):
             file.check_unchanged()
 
     def digest(self) -> str:
         """SHA-256 of the file, or of the names and hashes of the files."""
-        files = (*self.files, *self.beside)
+        files = (*self.files, *self.companions)
         if len(files) == 1:
             return files[0].digest()
         lines = (f"{file.path.name}\0{file.digest()}\n" for file in files)
@@ -48,7 +48,7 @@ class BagFiles:
     def portions(
         self, skip: Collection[tuple[int, int]] = (), only: Collection[tuple[int, int]] | None = None
     ) -> Iterator[tuple[int, Portion]]:
-        """The number of the file and a portion of it.
+        """Pairs of file number and portion of that file.
 
         To save time, portions at a (file, start) in `skip`, and channels whose (file, key) is not in `only`, may be
         left out.
@@ -59,7 +59,7 @@ class BagFiles:
                 for portion in _portions(file.path, {start for place, start in skip if place == number}, keys):
                     yield number, portion
             except OSError as error:
-                raise DataError(f"'{file.path}' can no longer be read ({error}). Put it back and retry.") from None
+                raise DataError(f"'{file.path}' can no longer be read ({error}). Restore it and retry.") from None
 
 
 def bag_files(path: Path) -> BagFiles:
@@ -71,7 +71,7 @@ def bag_files(path: Path) -> BagFiles:
         stored.sort(key=lambda file: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", file.name)])
         metadata = path / METADATA
         if not metadata.is_file():
-            note = f"the folder has no {METADATA}, which is written when a recording ends; its files were taken by name"
+            note = f"the folder has no {METADATA}, so its recording did not end; its files were read in order of name"
             return _checked(path, stored, notes=(note,))
         named = _named_in(metadata)
         present = [path / name for name in named if (path / name).is_file()]
@@ -84,10 +84,10 @@ def bag_files(path: Path) -> BagFiles:
 def _checked(path: Path, files: Sequence[Path], missing: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> BagFiles:
     if not files:
         raise DataError(
-            f"The folder '{path}' holds no .db3 or .mcap file. Name the folder of a ROS 2 bag, or one file."
+            f"The folder '{path}' contains no .db3 or .mcap file. Give the folder of a ROS 2 bag, or one file."
         )
-    beside = [LogFile.at(left) for file in files for left in sqlite_records.unfinished(file)]
-    return BagFiles(path, tuple(LogFile.at(file) for file in files), tuple(beside), missing, notes)
+    companions = [LogFile.at(left) for file in files for left in sqlite_records.unfinished(file)]
+    return BagFiles(path, tuple(LogFile.at(file) for file in files), tuple(companions), missing, notes)
 
 
 def _named_in(metadata: Path) -> list[str]:
@@ -101,13 +101,13 @@ def _named_in(metadata: Path) -> list[str]:
         return [PurePosixPath(name).name for name in content["rosbag2_bagfile_information"]["relative_file_paths"]]
     except (YAMLError, KeyError, TypeError, ValueError):
         raise DataError(
-            f"'{metadata}' does not list the files of the bag: it is cut off or no metadata of a ROS 2 bag. "
-            "Remove it to read the files by their names, or name one of them."
+            f"'{metadata}' does not list the files of the bag: it is incomplete, or not the metadata of a ROS 2 bag. "
+            "Remove it to read the files in the order of their names, or give one of them."
         ) from None
 
 
 def _portions(path: Path, skip: Container[int], only: Sequence[int] | None) -> Iterator[Portion]:
-    """Portions of one file, whatever it is called; a compressed one is unpacked for the time it is read."""
+    """Portions of one file, by its contents; a compressed file is unpacked temporarily."""
     with ExitStack() as stack:
         stream = stack.enter_context(path.open("rb"))
         damage = None
@@ -125,21 +125,21 @@ def _portions(path: Path, skip: Container[int], only: Sequence[int] | None) -> I
         elif magic.startswith(rosbag_records.MAGIC):
             yield from rosbag_records.rosbag_portions(stream, size, skip)
         else:
-            yield Portion(0, size, damage="byte 0: this is no ROS 1 bag of version 2.0, no .db3 and no MCAP file")
+            yield Portion(0, size, damage="byte 0: this is neither a ROS 1 bag of version 2.0 nor a .db3 or MCAP file")
         if damage:
             yield Portion(size, size, damage=damage)
 
 
 def _unpack(packed: Path, plain: Path) -> str | None:
-    """Unpack a compressed file as far as possible; what stopped it."""
+    """Unpack a compressed file as far as possible; returns the error that stopped it."""
     done = 0
     with open_zstd(packed) as source, plain.open("wb") as target:
         try:
-            # Not `read`: it gathers a whole block, and what came in front of the break would be lost with it.
+            # Not `read`: it gathers a whole block, and the data before the break would be lost with it.
             while block := source.read1(_COPY_BYTES):
                 done += target.write(block)
         except OSError:
             raise
-        except Exception as error:  # the library's own, or the end of the file
-            return f"the compressed file breaks off after {done} unpacked bytes ({error})"
+        except Exception as error:  # an exception of the library, or the end of the file
+            return f"the compressed file ends early, after {done} unpacked bytes ({error})"
     return None

@@ -1,8 +1,8 @@
-"""Channels of other sources laid on the clock of the first, by linear interpolation between neighbours.
+"""Channels of other sources interpolated linearly on the clock of the first.
 
-An effort that is published beside the positions has times of its own. A row of the first source gets the value on the
-straight line between the messages before and after it. Nothing is invented: rows before the first and after the last
-message are left out, and in a hole of the other source the value is missing.
+An effort that is published separately from the positions has its own times. A row of the first source gets the value
+interpolated between the messages before and after it. Nothing is extrapolated: rows before the first and after the last
+message are left out, and in a gap of the other source the value is missing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.signals.recording import Chunk, Opener
 
-# Neighbours further apart than this many usual steps have a hole between them.
+# Neighbours further apart than this many usual steps have a gap between them.
 HOLE_STEPS = 5.0
 
 
 @dataclass(frozen=True)
 class JoinedTopic:
-    """A source whose channels are laid on another clock: their names there and here."""
+    """A source whose channels are interpolated on another clock: their names there and here."""
 
     name: str
     opener: Opener
@@ -32,7 +32,7 @@ class JoinedTopic:
 
 @dataclass(frozen=True)
 class Joined:
-    """Rows of the leader with the followers' channels; `clock` is a column that all of them have, on one time scale."""
+    """Rows of the leader with the followers' channels; `clock` is a column common to all, on one time scale."""
 
     name: str
     leader: Opener
@@ -63,7 +63,7 @@ class Joined:
 
 
 class _Line:
-    """The polygon through a follower's samples, of which only the part around the last request is held."""
+    """Linear interpolation of a follower's samples, of which only the part around the last request is held."""
 
     def __init__(self, follower: JoinedTopic, asked: Sequence[str], clock: str) -> None:
         self._name, self._clock = follower.name, clock
@@ -73,7 +73,7 @@ class _Line:
         self._hole = np.inf
 
     def at(self, t: Array) -> tuple[Chunk, NDArray[np.bool_]]:
-        """Values at the times `t`, which only advance, and where there are samples on both sides."""
+        """Values at increasing times `t`, and a mask of the times with samples on both sides."""
         while (not self._t.size or self._t[-1] < t[-1]) and (block := next(self._blocks, None)) is not None:
             self._append(block)
         if not self._t.size:
@@ -100,4 +100,6 @@ class _Line:
 
 def _refuse_backwards(name: str, clock: str, last: float, t: Array) -> None:
     if np.any(np.diff(t, prepend=last) < 0):
-        raise DataError(f"{name}: '{clock}' goes backwards, so nothing can be laid on its clock. Split the log there.")
+        raise DataError(
+            f"{name}: '{clock}' goes backwards, so other topics cannot be interpolated onto it. Split the log there."
+        )

@@ -1,8 +1,8 @@
-"""Where the numbers of a ROS message lie, so that thousands of messages are read at once.
+"""Positions of the numbers in a ROS message, so that thousands of messages are read at once.
 
-The messages of a topic are nearly always laid out alike: same names, same array lengths. The first of a kind is walked
-field by field. Any other message that agrees with it in length, and in every byte that decides the layout, has its
-numbers at the same places, and a stack of such messages is read column by column.
+The messages of a topic nearly always have the same layout: same names, same array lengths. The first of a kind is
+parsed field by field. Any other message that agrees with it in length, and in every byte that decides the layout, has
+its numbers at the same positions, and a stack of such messages is read column by column.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _CODES = {
     "bool": "u1", "byte": "i1", "char": "u1", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
     "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "float32": "f4", "float64": "f8",
 }  # fmt: skip
-# Plain CDR; the parameter lists and the second version of CDR, which ROS does not write, start otherwise.
+# Plain CDR; the parameter lists and the second version of CDR, which ROS does not write, start differently.
 _CDR_ORDERS = {b"\x00\x00": ">", b"\x00\x01": "<"}
 _CDR_PADDING = 3
 
 
 class LayoutError(ValueError):
-    """Bytes that are no message of the type they claim to be."""
+    """Bytes that are not a message of the stated type."""
 
 
 class Numbers(NamedTuple):
-    """A number, or an array of them, in a message: first byte, how they are written, how many."""
+    """A number, or an array of them, in a message: first byte, data type, count."""
 
     offset: int
     dtype: np.dtype
@@ -46,9 +46,9 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MessageLayout:
-    """Places of the numbers and the texts of interest, by path (`header.stamp.sec`, `interface_values[0].values`).
+    """Positions of the numbers and the texts of interest, by path (`header.stamp.sec`, `interface_values[0].values`).
 
-    `fixed` are the bytes that decide the layout (lengths, texts of interest), `pattern` what they must be.
+    `fixed` are the bytes that decide the layout (lengths, texts of interest), `pattern` their required values.
     """
 
     length: int
@@ -77,16 +77,16 @@ def _read(stack: Stack, numbers: Numbers) -> NDArray:
 
 
 class Layouts:
-    """The layouts met so far on a channel; texts whose field is in `named` are of interest."""
+    """The layouts found so far on a channel; texts whose field is in `named` are of interest."""
 
     def __init__(self, types: Types, kind: str, encoding: str, named: frozenset[str]) -> None:
         self._types, self._kind, self._encoding, self._named = types, kind, encoding, named
         self._known: dict[int, list[MessageLayout]] = defaultdict(list)
 
     def stacked(self, messages: Sequence[bytes]) -> Iterator[tuple[MessageLayout | None, Rows, Stack]]:
-        """Messages of one layout at a time: the layout, their places among `messages`, their bytes.
+        """Messages of one layout at a time: the layout, their indices in `messages`, their bytes.
 
-        The layout is None for bytes that are no such message.
+        The layout is None for bytes that are not such a message.
         """
         by_length: dict[int, list[int]] = defaultdict(list)
         for row, data in enumerate(messages):
@@ -127,7 +127,7 @@ def _walked(data: bytes, types: Types, kind: str, encoding: str, named: frozense
 
 
 class _Walk:
-    """One pass over the fields of a message. CDR aligns every number to its own size, ROS 1 none."""
+    """One pass over the fields of a message. CDR aligns every number to its own size, ROS 1 does not align."""
 
     def __init__(self, data: bytes, types: Types, encoding: str, named: frozenset[str]) -> None:
         self.data, self.types, self.named = data, types, named
@@ -138,7 +138,7 @@ class _Walk:
         self.fixed: list[int] = []
         if self.cdr:
             if data[:2] not in _CDR_ORDERS:
-                raise LayoutError(f"the encapsulation {data[:2].hex()} is not plain CDR")
+                raise LayoutError(f"the message encoding {data[:2].hex()} is not supported; only plain CDR is")
             self.order, self.position = _CDR_ORDERS[data[:2]], 4
             self.fixed += [0, 1]
 
@@ -162,7 +162,7 @@ class _Walk:
 
     def _count(self, length: int | None) -> int:
         count = self._length() if length == SEQUENCE else 1 if length is None else length
-        # An element takes a byte or more: a larger count is nonsense and would keep the walk busy for ever.
+        # An element takes at least one byte: a larger count is invalid and would loop for ever.
         if count > len(self.data):
             raise LayoutError(f"{count} elements in {len(self.data)} bytes")
         return count

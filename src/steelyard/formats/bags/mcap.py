@@ -1,4 +1,4 @@
-"""MCAP, record by record from the start: needs neither the index nor the footer, which a robot that lost power lacks.
+"""MCAP, record by record from the start: needs neither the index nor the footer, which are missing after a power loss.
 
 A file is a magic, then records: opcode (1 byte), length (8 bytes), content. Chunks hold further records, compressed.
 """
@@ -29,7 +29,7 @@ _CHUNK_HEAD = struct.Struct("<QQQI")
 
 
 def mcap_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterator[Portion]:
-    """Portions of an MCAP file of `size` bytes; chunks that start at a byte in `skip` are passed over."""
+    """Portions of an MCAP file of `size` bytes; chunks that start at a byte in `skip` are skipped."""
     if stream.read(len(MAGIC)) != MAGIC:
         yield Portion(0, size, damage="byte 0: this is not the start of an MCAP file")
         return
@@ -49,12 +49,12 @@ def mcap_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterator
             if opcode == _CHUNK and length < LONGEST_TAIL:
                 yield _chunk(stream.read(length), position, size, schemas, complete=False)
             yield Portion(
-                position, size, damage=f"byte {position}: the file breaks off or what follows is no record{lost}"
+                position, size, damage=f"byte {position}: the file ends early, or the next bytes are not a record{lost}"
             )
             return
         if opcode == _FOOTER:
             break
-        if opcode == _DATA_END:  # only the index follows; it is walked for the channels it repeats
+        if opcode == _DATA_END:  # only the index follows; it is scanned for the channels it repeats
             lost = "; no message is lost"
         if opcode in (_SCHEMA, _CHANNEL, _MESSAGE):
             loose += head + stream.read(length)
@@ -65,18 +65,18 @@ def mcap_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterator
         position = end
     stream.seek(max(0, size - len(MAGIC)))
     if stream.read() != MAGIC:
-        yield Portion(position, size, damage=f"byte {position}: the file breaks off after its index{lost}")
+        yield Portion(position, size, damage=f"byte {position}: the file ends early, after its index{lost}")
 
 
 def _chunk(content: bytes, start: int, end: int, schemas: dict[int, Definition], *, complete: bool) -> Portion:
-    """The records of a chunk; of an incomplete one, those in front of the break."""
+    """The records of a chunk; of an incomplete one, those before the break."""
     try:
         _, _, size, checksum = _CHUNK_HEAD.unpack_from(content)
         compression, position = _text(content, _CHUNK_HEAD.size)
         (packed,) = struct.unpack_from("<Q", content, position)
         position += 8
         if complete and position + packed > len(content):
-            raise BrokenChunkError("it is shorter than it says")
+            raise BrokenChunkError("it is shorter than stated")
         records = unpacked(content[position : position + packed], compression, size, complete)
         if complete and checksum and zlib.crc32(records) != checksum:
             raise BrokenChunkError("its checksum is wrong")
@@ -86,7 +86,7 @@ def _chunk(content: bytes, start: int, end: int, schemas: dict[int, Definition],
 
 
 def _portion(records: bytes, start: int, end: int, schemas: dict[int, Definition], complete: bool = True) -> Portion:
-    """Records that follow one another, as channels and messages; stops where they make no sense."""
+    """Consecutive records as channels and messages; stops at the first invalid one."""
     channels: list[Channel] = []
     messages: list[Message] = []
     position, damage = 0, None
@@ -95,7 +95,7 @@ def _portion(records: bytes, start: int, end: int, schemas: dict[int, Definition
             opcode, length = _HEAD.unpack_from(records, position)
             after = position + _HEAD.size + length
             if after > len(records) or opcode == 0:
-                raise struct.error("a record runs past its end")
+                raise struct.error("a record extends past its end")
             if opcode == _MESSAGE:
                 _, _, channel, _, time, _ = _MESSAGE_HEAD.unpack_from(records, position)
                 messages.append(Message(channel, time, records[position + _MESSAGE_HEAD.size : after]))
@@ -129,5 +129,5 @@ def _text(content: bytes, position: int) -> tuple[str, int]:
     (length,) = struct.unpack_from("<I", content, position)
     end = position + 4 + length
     if end > len(content):
-        raise struct.error("a text runs past its end")
+        raise struct.error("a text extends past its end")
     return content[position + 4 : end].decode(), end

@@ -1,4 +1,4 @@
-"""What every kind of bag is read into: channels, messages in the order they were recorded, and what is damaged."""
+"""Common contents of all kinds of bags: channels, messages in the order they were recorded, and damage."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from steelyard.errors import MissingExtraError
 from steelyard.formats.bags.types import Definition
 
-# Records that stand alone are handed on in lots of about this size.
+# Records outside chunks are returned in batches of about this size.
 LOT_BYTES = 1 << 20
-# A record that claims to be longer than this [bytes] and runs past the end of the file is not looked into.
+# A record that claims to be longer than this [bytes] and extends past the end of the file is not read.
 LONGEST_TAIL = 1 << 28
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One stream of messages in a file; `encoding` is how they are written: "cdr", "ros1" or something else."""
+    """One stream of messages in a file; `encoding` of the messages is "cdr", "ros1" or something else."""
 
     key: int
     topic: str
@@ -28,7 +28,7 @@ class Channel:
 
 
 class Message(NamedTuple):
-    """One message: the key of its channel, when it was received [ns since 1970], its bytes."""
+    """One message: the key of its channel, the time it was received [ns since 1970], its bytes."""
 
     channel: int
     time: int
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 class Portion:
     """A few consecutive records of a file, up to byte `end`.
 
-    `start` names the portion: a later pass may skip it. `damage` says what is broken here, and at which byte.
+    `start` identifies the portion: a later pass may skip it. `damage` describes what is broken here, and at which byte.
     """
 
     start: int
@@ -50,29 +50,29 @@ class Portion:
 
 
 class BrokenChunkError(ValueError):
-    """A compressed piece of a bag that cannot be unpacked."""
+    """A compressed part of a bag that cannot be unpacked."""
 
 
 def unpacked(data: bytes, compression: str, size: int, complete: bool = True) -> bytes:
-    """The `size` bytes of a chunk; as many as there are if the chunk itself is not `complete`."""
+    """The `size` bytes of a chunk; as many as exist if the chunk itself is not `complete`."""
     if compression in ("", "none"):
         plain = data
     else:
         try:
             decompressor = _decompressor(compression)
-            # One byte more than expected is enough to see that the size is wrong, and no more is ever unpacked.
+            # One byte more than expected shows that the size is wrong; no more than that is ever unpacked.
             plain = decompressor.decompress(data, size + 1)
         except MissingExtraError:
             raise
-        except Exception as error:  # every library has its own
+        except Exception as error:  # each library has its own exceptions
             raise BrokenChunkError(f"its {compression} data cannot be unpacked ({error})") from None
     if complete and len(plain) != size:
-        raise BrokenChunkError(f"it holds {len(plain)} bytes where {size} were announced")
+        raise BrokenChunkError(f"it contains {len(plain)} bytes instead of {size}")
     return plain
 
 
 def message_bytes(data: bytes) -> bytes:
-    """A message as it was sent: ROS 2 can compress each by itself, and no plain message starts like that."""
+    """A message as it was sent: ROS 2 can compress single messages, and no plain message has the same first bytes."""
     if data[:4] != ZSTD_MAGIC:
         return data
     try:
@@ -84,7 +84,7 @@ def message_bytes(data: bytes) -> bytes:
 
 
 def open_zstd(path: Any) -> Any:
-    """A stream of what a compressed file holds."""
+    """A stream of the contents of a compressed file."""
     return _zstd().open(path, "rb")
 
 
@@ -99,7 +99,7 @@ def _decompressor(compression: str) -> Any:
         except ImportError:
             raise MissingExtraError("lz4", "bags", "Reading a bag compressed with lz4") from None
         return LZ4FrameDecompressor()
-    raise BrokenChunkError(f"its compression '{compression}' is unknown; known are zstd, lz4 and bz2")
+    raise BrokenChunkError(f"its compression '{compression}' is not supported. Valid: zstd, lz4, bz2")
 
 
 def _zstd() -> Any:

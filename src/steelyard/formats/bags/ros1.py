@@ -1,6 +1,6 @@
-"""ROS 1 bags (version 2.0), record by record from the start: an unindexed or cut bag is read like any other.
+"""ROS 1 bags (version 2.0), record by record from the start: works for unindexed and truncated bags too.
 
-A record is a header of name=value fields and data, each behind its length (4 bytes). Chunks hold further records.
+A record is a header of name=value fields and data, each preceded by its length (4 bytes). Chunks hold further records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Fields = dict[bytes, bytes]
 
 
 def rosbag_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterator[Portion]:
-    """Portions of a ROS 1 bag of `size` bytes; chunks that start at a byte in `skip` are passed over."""
+    """Portions of a ROS 1 bag of `size` bytes; chunks that start at a byte in `skip` are skipped."""
     if stream.read(len(MAGIC)) != MAGIC:
         yield Portion(0, size, damage="byte 0: this is not the start of a ROS 1 bag of version 2.0")
         return
@@ -47,7 +47,9 @@ def rosbag_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterat
         if not whole:
             if opcode == _CHUNK and length < LONGEST_TAIL:
                 yield _chunk(fields, stream.read(length), position, size, complete=False)
-            yield Portion(position, size, damage=f"byte {position}: the file breaks off or what follows is no record")
+            yield Portion(
+                position, size, damage=f"byte {position}: the file ends early, or the next bytes are not a record"
+            )
             return
         if opcode in (_CONNECTION, _MESSAGE):
             loose += header + stream.read(length)
@@ -63,18 +65,18 @@ def rosbag_portions(stream: BinaryIO, size: int, skip: Container[int]) -> Iterat
     if loose:
         yield _portion(bytes(loose), position - len(loose), position)
     if not index:
-        damage = "the bag was never closed and has no index; no record is broken"
+        damage = "the bag was not closed and has no index; all records are intact"
     elif index > size:
-        damage = f"the bag breaks off {index - size} bytes before its index"
+        damage = f"the bag ends {index - size} bytes before its index"
     elif infos < announced:
-        damage = "the bag breaks off in its index; no message is lost"
+        damage = "the bag ends within its index; no message is lost"
     else:
         return
     yield Portion(size, size, damage=f"byte {size}: {damage}")
 
 
 def _record_head(stream: BinaryIO) -> tuple[Fields, bytes, int]:
-    """Fields of the next record, its bytes up to the data, the length of the data; no fields if it makes no sense."""
+    """Fields of the next record, its bytes up to the data, the length of the data; no fields if it is invalid."""
     first = stream.read(4)
     if len(first) < 4 or _LENGTH.unpack(first)[0] > _LONGEST_HEADER:
         return {}, first, 0
@@ -87,7 +89,7 @@ def _record_head(stream: BinaryIO) -> tuple[Fields, bytes, int]:
 
 
 def _chunk(fields: Fields, content: bytes, start: int, end: int, *, complete: bool) -> Portion:
-    """The records of a chunk; of an incomplete one, those in front of the break."""
+    """The records of a chunk; of an incomplete one, those before the break."""
     try:
         compression = fields.get(b"compression", b"none").decode("latin-1")
         records = unpacked(content, compression, _number(fields, b"size"), complete)
@@ -97,7 +99,7 @@ def _chunk(fields: Fields, content: bytes, start: int, end: int, *, complete: bo
 
 
 def _portion(records: bytes, start: int, end: int, complete: bool = True) -> Portion:
-    """Records that follow one another, as channels and messages; stops where they make no sense."""
+    """Consecutive records as channels and messages; stops at the first invalid one."""
     channels: list[Channel] = []
     messages: list[Message] = []
     position, damage = 0, None
@@ -106,7 +108,7 @@ def _portion(records: bytes, start: int, end: int, complete: bool = True) -> Por
             data = position + 8 + _LENGTH.unpack_from(records, position)[0]
             after = data + _LENGTH.unpack_from(records, data - 4)[0]
             if after > len(records):
-                raise struct.error("a record runs past its end")
+                raise struct.error("a record extends past its end")
             fields = _fields(records[position + 4 : data - 4])
             opcode = fields.get(b"op", b"")
             if opcode == _MESSAGE:
@@ -130,7 +132,7 @@ def _connection(fields: Fields, details: Fields) -> Channel:
 
 
 def _fields(header: bytes) -> Fields:
-    """name=value pairs, each behind its length."""
+    """name=value pairs, each preceded by its length."""
     found: Fields = {}
     position = 0
     while position < len(header):
@@ -138,7 +140,7 @@ def _fields(header: bytes) -> Fields:
         end = position + 4 + length
         name, mark, value = header[position + 4 : end].partition(b"=")
         if not mark or end > len(header):
-            raise struct.error("a header field runs past its end")
+            raise struct.error("a header field extends past its end")
         found[name] = value
         position = end
     return found

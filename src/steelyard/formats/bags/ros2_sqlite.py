@@ -1,6 +1,6 @@
 """ROS 2 bags in SQLite (.db3), row by row in the order they were written.
 
-The file is opened as it lies, without locks and without touching it or its folder.
+The file is opened read-only and without locks; neither it nor its folder is changed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from steelyard.formats.bags.records import LOT_BYTES, Channel, Message, Portion
 from steelyard.formats.bags.types import Definition, normal_type
 
 MAGIC = b"SQLite format 3\0"
-# What SQLite leaves beside a database that was not closed: messages not yet moved into it, or pages to restore.
+# Files that SQLite leaves next to a database that was not closed: messages not yet moved into it, or pages to restore.
 _UNFINISHED = ("-wal", "-journal")
 
 
 def unfinished(path: Path) -> list[Path]:
-    """Files beside the database that hold a part of it."""
-    beside = (path.with_name(path.name + ending) for ending in _UNFINISHED)
-    return [file for file in beside if file.is_file() and file.stat().st_size]
+    """Files next to the database that hold a part of it."""
+    candidates = (path.with_name(path.name + ending) for ending in _UNFINISHED)
+    return [file for file in candidates if file.is_file() and file.stat().st_size]
 
 
 def sqlite_portions(path: Path, size: int, only: Sequence[int] | None = None) -> Iterator[Portion]:
     """Portions of a .db3 file of `size` bytes, of all channels or `only` some.
 
-    A file that was not closed, or not fully copied, is mended in a copy first.
-
-    SQLite would fill up a page that breaks off with zeros, and they would pass for numbers: only whole pages are read.
+    A file that was not closed, or not fully copied, is repaired in a copy first. SQLite would fill a truncated page
+    with zeros, which would be read as numbers: only whole pages are read.
     """
     leftovers, torn = unfinished(path), size % _page_size(path)
     if not leftovers and not torn:
@@ -67,12 +66,12 @@ def _portions(path: Path, size: int, only: Sequence[int] | None, *, immutable: b
             database.execute("PRAGMA writable_schema = ON")
             yield Portion(0, 0, tuple(_channels(database)))
             opened = True
-            # SQLite does not fetch the data of a row it passes over: pictures cost nothing.
+            # SQLite does not load the data of a row that is skipped: images cost nothing.
             where = "" if only is None else f"WHERE topic_id IN ({', '.join('?' * len(only))})"
             query = f"SELECT topic_id, timestamp, data FROM messages {where} ORDER BY id"
             for channel, time, data in database.execute(query, only or ()):
                 if not isinstance(data, bytes) or not isinstance(time, int) or time < 0:
-                    raise sqlite3.DatabaseError("a row of 'messages' holds something else than a message")
+                    raise sqlite3.DatabaseError("a row of 'messages' is not a message")
                 messages.append(Message(channel, time, data))
                 done += len(data)
                 if done - start > LOT_BYTES:
@@ -81,15 +80,15 @@ def _portions(path: Path, size: int, only: Sequence[int] | None, *, immutable: b
         yield Portion(start, size, (), tuple(messages), _cut(path, size))
     except sqlite3.Error as error:
         place = f"after {done} bytes of messages" if opened else "before its first message"
-        yield Portion(start, size, (), tuple(messages), f"the database breaks off {place} ({error})")
+        yield Portion(start, size, (), tuple(messages), f"the database ends early, {place} ({error})")
 
 
 def _cut(path: Path, size: int) -> str | None:
-    """What is wrong with a database whose messages could all be read, but which is shorter than it says."""
+    """The damage of a database whose messages could all be read, but which is shorter than its header says."""
     with path.open("rb") as stream:
         pages = int.from_bytes(stream.read(32)[28:], "big")
     stated = pages * _page_size(path)
-    return f"byte {size}: the database breaks off in its index ({stated} bytes announced)" if stated > size else None
+    return f"byte {size}: the database ends within its index ({stated} bytes expected)" if stated > size else None
 
 
 def _channels(database: sqlite3.Connection) -> Iterator[Channel]:

@@ -1,4 +1,4 @@
-"""Messages of a topic to rows of numbers: what a pass over a bag shares with the reading of its columns."""
+"""Messages of a topic to rows of numbers: shared by the scan of a bag and the reading of its columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_topic(
 
 
 class Part(NamedTuple):
-    """Messages of one layout: their columns, their places among the messages that were read, their bytes."""
+    """Messages of one layout: their columns, their indices among the messages that were read, their bytes."""
 
     columns: MessageColumns
     rows: NDArray[np.intp]
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Messages that could be read: when they were sent and received [ns], their numbers; and which could not."""
+    """Messages that could be read: when they were sent and received [ns], their numbers; and those that could not."""
 
     size: int
     stamp: Times
@@ -58,11 +58,11 @@ class Decoded(NamedTuple):
 
 
 class Reader:
-    """Messages of one type, written in one way."""
+    """Reader of messages of one type and encoding."""
 
     def __init__(self, channel: Channel) -> None:
         if channel.encoding not in ENCODINGS:
-            raise DataError(f"its messages are written as '{channel.encoding}', not as {' or '.join(ENCODINGS)}")
+            raise DataError(f"its messages are encoded as '{channel.encoding}', not as {' or '.join(ENCODINGS)}")
         definition = channel.definition
         self._kind = definition.type
         named = NAMING_FIELDS.get(self._kind, frozenset())
@@ -102,7 +102,7 @@ def _sent(layout: MessageLayout, stack: Stack) -> Times | None:
 
 
 class Readers:
-    """Readers by type and encoding, so that what was learnt about a type serves every file and publisher."""
+    """Readers by type and encoding, so that the layouts of a type are shared by all files and publishers."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Definition, str], Reader] = {}
@@ -149,7 +149,7 @@ class TopicRows:
                 yield readers.of(channel).read(messages)
 
     def _table(self, decoded: Decoded, columns: Sequence[str]) -> Array:
-        """(columns, rows) of the messages that hold any of the asked columns."""
+        """(columns, rows) of the messages that hold any of the requested columns."""
         table = np.full((len(columns), decoded.size), np.nan)
         kept = np.zeros(decoded.size, dtype=bool)
         times = {STAMP: decoded.stamp, RECEIVE: decoded.receive}

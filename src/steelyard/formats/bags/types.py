@@ -1,7 +1,7 @@
-"""What a ROS message consists of: its fields, from the definition in the bag or from the standard ROS messages.
+"""The fields of a ROS message, from the definition in the bag or from the standard ROS messages.
 
-The only module that knows rosbags. It is asked for the parsed definition alone: registering a type there would compile
-and run code made from the bag.
+The only module that uses rosbags, and only to parse definitions: registering a type there would compile and run code
+made from the bag.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IDL_SEPARATOR = "=" * 80 + "\n"
 
 @dataclass(frozen=True)
 class Definition:
-    """A type as a bag states it: its name, the text that defines it, and the language of that text.
+    """A type as stated in a bag: its name, the text that defines it, and the language of that text.
 
     `language` is "ros1msg", "ros2msg", "ros2idl", "omgidl", or empty if the bag has no definition.
     """
@@ -32,7 +32,7 @@ class Definition:
 class Field(NamedTuple):
     """One field: `kind` is a primitive such as "float64", or the name of a message type if `nested`.
 
-    `length` is None for a single value, SEQUENCE for as many as the message says, else the length of the array.
+    `length` is None for a single value, SEQUENCE for a length given in the message, else the length of the array.
     """
 
     name: str
@@ -45,7 +45,7 @@ Types = Mapping[str, tuple[Field, ...]]
 
 
 def normal_type(name: str) -> str:
-    """package/msg/Name, as ROS 2 writes it; ROS 1 leaves out the middle part."""
+    """package/msg/Name, as in ROS 2; ROS 1 leaves out the middle part."""
     package, _, last = name.partition("/")
     return name if "/" in last or not last else f"{package}/msg/{last}"
 
@@ -65,15 +65,15 @@ def message_types(definition: Definition) -> Types:
                     found |= typesys.get_types_from_idl(body)
         else:
             found = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE).fielddefs
-        # Time and Duration are built in, and no definition spells them out.
+        # Time and Duration are built in and have no definition.
         known = typesys.get_typestore(typesys.Stores.EMPTY).fielddefs | found
     except (typesys.TypesysError, ValueError, IndexError, RecursionError) as error:
         reason = " ".join(str(error).split())[:160]
         raise DataError(f"The definition of '{definition.type}' in the bag cannot be read ({reason}).") from None
     if definition.type not in known:
         raise DataError(
-            f"The bag does not define the message type '{definition.type}', and it is none of the standard ROS types. "
-            "Record to MCAP, which stores the definitions, or choose another topic."
+            f"The bag does not define the message type '{definition.type}', and it is not a standard ROS type. Record "
+            "to MCAP, which stores the definitions, or choose another topic."
         )
     return {name: tuple(_field(interfaces, *entry) for entry in fields) for name, (_, fields) in known.items()}
 

@@ -19,10 +19,10 @@ MATLAB = (".mat",)
 HDF5 = (".h5", ".hdf5")
 BAGS = (".bag", ".db3", ".mcap")
 KNOWN = DELIMITED + PARQUET + MATLAB + HDF5 + BAGS
-# A ROS 2 bag is a folder with this file in it.
+# A ROS 2 bag is a folder that contains this file.
 _BAG_INDEX = "metadata.yaml"
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-# MATLAB puts a header of its own in front of HDF5.
+# MATLAB writes its own header before HDF5.
 _MATLAB_HEADER = 512
 _MAGIC = {
     _HDF5_MAGIC: HDF5,
@@ -31,7 +31,7 @@ _MAGIC = {
     b"#ROSBAG V2.0": BAGS,
     b"SQLite format 3\0": BAGS,
     b"\x89MCAP0\r\n": BAGS,
-    b"\x28\xb5\x2f\xfd": BAGS,  # one of these, compressed with zstd
+    b"\x28\xb5\x2f\xfd": BAGS,  # any of these, compressed with zstd
 }
 
 
@@ -46,11 +46,11 @@ def read_recording(
 ) -> Recording:
     """The recording in a log file; the rows are read by `Recording.chunks`.
 
-    delimiter   of a text log: one of , ; | tab and space (any run of them); found out if not given
-    topic       of a ROS bag with several that could be meant
+    delimiter   of a text log: one of , ; | tab and space (any run of them); detected by default
+    topic       of a ROS bag with several possible ones
     episode     of a LeRobot file with several
-    salvage     end a damaged log at its last intact row, with a note, instead of refusing it
-    progress    told of formats that are walked through when they are opened (ROS bags)
+    salvage     end a damaged log at its last intact row, with a note, instead of raising an error
+    progress    called for formats that are scanned when they are opened (ROS bags)
     """
     file = Path(path)
     kind = log_kind(file)
@@ -76,21 +76,21 @@ def _check_options(file: Path, given: dict[str, object], valid: str | None = Non
     for name, value in given.items():
         if value is not None and name != valid:
             use = {"delimiter": "text logs", "topic": "ROS bags", "episode": "LeRobot datasets"}[name]
-            raise DataError(f"'{name}' is for {use}, and '{file}' is none of them. Leave it out.")
+            raise DataError(f"'{name}' is for {use}, and '{file}' is not one of them. Remove it.")
 
 
 def log_kind(file: Path) -> tuple[str, ...]:
-    """The extensions of the format: as the first bytes tell, or else the file's own extension."""
+    """The extensions of the format, found from the first bytes, or else the file's own extension."""
     try:
         if file.is_dir():
-            # a robot that lost power leaves no index
+            # after a power loss the index is missing
             if (file / _BAG_INDEX).is_file() or any(file.glob("*.db3*")) or any(file.glob("*.mcap*")):
                 return BAGS
-            raise DataError(f"'{file}' is a folder and no ROS 2 bag ({_BAG_INDEX}). Name one log file in it.")
+            raise DataError(f"'{file}' is a folder but not a ROS 2 bag ({_BAG_INDEX}). Give one log file in it.")
         with file.open("rb") as stream:
             first = stream.read(_MATLAB_HEADER + len(_HDF5_MAGIC))
     except FileNotFoundError:
-        raise DataError(f"There is no file '{file}'. Check the path.{_similar(file)}") from None
+        raise DataError(f"The file '{file}' does not exist. Check the path.{_similar(file)}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"'{file}' cannot be opened ({error}). Check the path and its permissions.") from None
     if not first:
@@ -108,8 +108,9 @@ def log_kind(file: Path) -> tuple[str, ...]:
 
 
 def _similar(file: Path) -> str:
-    """Logs that lie beside the missing one, as a hint."""
+    """Logs in the folder of the missing one, as a hint."""
     if not file.parent.is_dir():
         return f" The folder '{file.parent}' does not exist either."
-    logs = sorted(p.name for p in file.parent.iterdir() if p.suffix.lower() in KNOWN)
+    found = (path for path in file.parent.iterdir() if path.suffix.lower() in KNOWN)
+    logs = sorted(path.name for path in found if not path.name.startswith("steelyard-defect-"))
     return f" Logs in that folder: {', '.join(logs[:10])}." if logs else ""

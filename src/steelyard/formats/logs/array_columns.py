@@ -1,11 +1,11 @@
 """Arrays: which of the named arrays of a file are channels, and their values in windows of rows.
 
-The rule for MATLAB and HDF5 files: samples run along the longer side of an array. Of all those lengths the one is
-taken that the most samples share; arrays of that length are channels, all others (limits, gains, a name) are not.
-A vector keeps its name, `t`. The columns of a matrix are `q[0]`, `q[1]`, …, in the order of its other side; with more
-sides the places are `T[0,2]`. Fields of structures and groups are joined by dots, `data.q[0]`; the elements of a
-structure or cell array are numbered before the dot, `runs[1].q[0]`. In a structure with the fields `Time` and `Data`,
-as MATLAB's time series have, `Data` takes the name of the structure: `tau.Time`, `tau[0]`.
+The rule for MATLAB and HDF5 files: samples run along the longer side of an array. The length with the most samples in
+total is taken; arrays of that length are channels, all others (limits, gains, a name) are not. A vector keeps its name,
+`t`. The columns of a matrix are `q[0]`, `q[1]`, …, in the order of its other side; with more sides the indices are
+`T[0,2]`. Fields of structures and groups are joined by dots, `data.q[0]`; the elements of a structure or cell array are
+numbered before the dot, `runs[1].q[0]`. In a structure with the fields `Time` and `Data`, as in MATLAB's time series,
+`Data` takes the name of the structure: `tau.Time`, `tau[0]`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from steelyard.formats.damage import DamagedError
 from steelyard.signals.recording import Chunk
 
 WINDOW_CELLS = 1 << 22
-# (array, side of the samples, rows) → the array, cut along that side; raises `DamagedError` where it cannot be read.
+# (array, side of the samples, rows) → the array, cut along that side; raises `DamagedError` if it cannot be read.
 Read = Callable[[str, int, slice], NDArray[Any]]
 
 
 class Place(NamedTuple):
-    """A channel: an array, the side its samples run along, and the place on each side (on that one it is 0)."""
+    """A channel: an array, the side along which its samples run, and the index on each side (0 on that one)."""
 
     array: str
     side: int
@@ -38,14 +38,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The channels of a file, how many rows they have, and what is no channel."""
+    """The channels of a file, their number of rows, and the contents that are not channels."""
 
     rows: int
     channels: Mapping[str, Place]
     others: tuple[str, ...]
 
     def blocks(self, columns: Sequence[str], read: Read) -> Iterator[Chunk]:
-        """The channels in windows of rows, float64; each array is read once a window."""
+        """The channels in windows of rows, float64; each array is read once per window."""
         places = [self.channels[name] for name in columns]
         sides = {place.array: place.side for place in places}
         width = sum(place.array in sides for place in self.channels.values())
@@ -60,14 +60,14 @@ class Arrangement:
 
 
 def arrange(path: Path, shapes: Mapping[str, tuple[int, ...]], others: Sequence[str]) -> Arrangement:
-    """Channels by the rule above; `others` are names of what is no array of numbers, with its kind."""
+    """Channels by the rule above; `others` are names of contents that are not arrays of numbers, with their kind."""
     filled = {name: shape or (1,) for name, shape in shapes.items() if 0 not in shape}
     shared: Counter[int] = Counter()
     for shape in filled.values():
         shared[max(shape)] += max(shape)
     if not shared:
         found = ", ".join(others) or "nothing"
-        raise DataError(f"'{path}' holds no arrays of numbers, only: {found}. Save the signals as plain arrays.")
+        raise DataError(f"'{path}' contains no arrays of numbers, only: {found}. Save the signals as plain arrays.")
     rows = max(shared, key=lambda length: (shared[length], length))
     channels, left = {}, list(others)
     for name, shape in shapes.items():
@@ -79,7 +79,7 @@ def arrange(path: Path, shapes: Mapping[str, tuple[int, ...]], others: Sequence[
 
 
 def joined(parent: str, field: str, fields: Iterable[str]) -> str:
-    """The name of a field of a structure; `Data` beside `Time` is the structure itself."""
+    """The name of a field of a structure; `Data` next to `Time` has the name of the structure itself."""
     return parent if field == "Data" and "Time" in fields else f"{parent}.{field}" if parent else field
 
 
@@ -104,5 +104,5 @@ def _places(name: str, shape: tuple[int, ...]) -> dict[str, Place]:
 
 def _channel(array: NDArray[Any], place: Place) -> NDArray[np.float64]:
     where = tuple(slice(None) if k == place.side else p for k, p in enumerate(place.place))
-    # a copy, so that a chunk that is kept does not hold the whole window
+    # a copy, so that a chunk that is kept does not keep the whole window in memory
     return array[where].astype(np.float64)

@@ -1,8 +1,8 @@
 """Delimited text logs: comma, semicolon, tab, bar or runs of spaces, with a header, a commented header or none.
 
-The file is read in blocks of whole lines. A clean block takes the fast path, straight to float64; a block with
-anything unusual in it (blank lines, missing or padded cells, text, a ragged row) is taken apart carefully, which
-gives the same numbers or an error that names the line or the cell. How the file is written is found out by `dialect`.
+The file is read in blocks of whole lines. A regular block is parsed directly to float64. A block with anything unusual
+(blank lines, missing or padded cells, text, a ragged row) is parsed line by line, which gives the same numbers or an
+error that names the line or the cell. The format of the file is detected by `dialect`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from steelyard.formats.logs.csv_dialect import (
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 BLOCK_BYTES = 1 << 24
-# Longer than any row; the zeros that a crash leaves at the end of a file are one such line.
+# Longer than any row; zeros left at the end of a file by a crash form such a line.
 LONGEST_LINE = 1 << 24
 
 
 def read_delimited(path: Path, delimiter: str | None = None, salvage: bool = False) -> Recording:
     """The recording in a delimited text file; only its first lines are read here, or all of it to salvage it.
 
-    A last line without a newline is read if it is a whole row, with a note: nobody knows whether its last number is
-    whole too. Salvaging leaves it out.
+    A last line without a newline is read if it is a whole row, with a note, because its last number may be truncated.
+    Salvaging leaves it out.
     """
     if delimiter is not None and delimiter not in DELIMITERS:
         raise DataError(choices("delimiter", delimiter, (repr(mark) for mark in DELIMITERS)))
@@ -64,7 +64,7 @@ def read_delimited(path: Path, delimiter: str | None = None, salvage: bool = Fal
 
 
 def numbers(cells: pl.Series, decimal_comma: bool = False) -> tuple[Array, int | None]:
-    """Text cells as float64, missing ones as NaN, and the place of the first one that is neither."""
+    """Text cells as float64, missing ones as NaN, and the index of the first one that is neither."""
     text = cells.str.strip_chars()
     marked = text.str.replace(",", ".", literal=True) if decimal_comma else text
     values = marked.cast(pl.Float64, strict=False)
@@ -73,11 +73,12 @@ def numbers(cells: pl.Series, decimal_comma: bool = False) -> tuple[Array, int |
 
 
 def no_number(file: str, column: str, text: str, before: int) -> DamagedError:
-    """The error about a cell of text, `before` rows from the top."""
+    """The error for a cell of text, `before` rows from the top."""
     return DamagedError(
-        f"Column '{column}' of '{file}' holds the text {text.strip()[:60]!r} in data row {before + 1}, not a number.",
+        f"Column '{column}' of '{file}' contains the text {text.strip()[:60]!r} in data row {before + 1} instead of a "
+        "number.",
         before,
-        "Mend the cell, or leave it empty if the value is missing",
+        "Fix the cell, or leave it empty if the value is missing",
     )
 
 
@@ -102,7 +103,8 @@ class DelimitedRows:
                 unfinished = not raw.endswith(b"\n")
                 if unfinished and (self.finished_only or len(raw) > LONGEST_LINE):
                     raise DamagedError(
-                        f"Line {line} of '{self.file.path.name}' does not end in a newline: the log was cut off there.",
+                        f"Line {line} of '{self.file.path.name}' does not end in a newline: the log is incomplete "
+                        "there.",
                         rows,
                     )
                 block, damage = self.parsed(raw, columns, rows, line)
@@ -110,24 +112,24 @@ class DelimitedRows:
                 if size:
                     yield block
                 if damage is not None and unfinished:
-                    raise DamagedError(f"{damage.problem} The file ends there: it was cut off.", damage.rows)
+                    raise DamagedError(f"{damage.problem} The file ends there: it is incomplete.", damage.rows)
                 if damage is not None:
                     raise damage
                 rows += size
                 line += raw.count(b"\n")
 
     def parsed(self, raw: bytes, columns: Sequence[str], rows: int, line: int) -> tuple[Chunk, DamagedError | None]:
-        """Lines that come after `rows` rows, the first of them number `line`: their rows up to the first wrong one, and
-        what is wrong with it."""
+        """Lines that follow `rows` rows, the first of them at line number `line`: their rows up to the first invalid
+        one, and the error."""
         text = _single_spaced(raw) if self.dialect.delimiter == " " else raw
         block = self._fast(text, columns)
         return (block, None) if block is not None else self._careful(text, columns, rows, line)
 
     def _fast(self, text: bytes, columns: Sequence[str]) -> Chunk | None:
-        """The block as numbers, or None where a look at single lines is needed.
+        """The block as numbers, or None if its lines must be parsed one by one.
 
-        Polars fills a short row with nulls and, when some columns are left out, cuts off a long one. A short row
-        has no last cell; without short rows, a long one shows in the number of delimiters.
+        Polars fills a short row with nulls and, when some columns are left out, truncates a long one. A short row has
+        no last cell; without short rows, a long one is found by the number of delimiters.
         """
         width, lines = len(self.dialect.columns), text.count(b"\n")
         if text.count(self.dialect.delimiter.encode()) != lines * (width - 1):
@@ -142,17 +144,17 @@ class DelimitedRows:
         return {name: frame[name].fill_null(np.nan).to_numpy() for name in columns}
 
     def _careful(self, text: bytes, columns: Sequence[str], rows: int, line: int) -> tuple[Chunk, DamagedError | None]:
-        """The block by way of text cells, each line checked: the rows before the first wrong one, and what is wrong."""
+        """The block parsed as text cells, each line checked: the rows before the first invalid one, and the error."""
         file, mark, kept, damage = self.file.path.name, self.dialect.delimiter, [], None
         width = len(self.dialect.columns)
         for number, content in enumerate(text.removesuffix(b"\n").split(b"\n"), start=line):
             if not content.strip():
-                # Between rows a blank line means nothing; in a file of one column it is a missing cell.
+                # A blank line between rows is skipped; in a file of one column it is a missing cell.
                 kept += [b"nan"] if width == 1 else []
                 continue
             found = content.count(mark.encode()) + 1
             if b'"' in content:
-                # Without its quotes a line cannot swallow the next one. A cell with a delimiter in it is text anyway.
+                # Without its quotes a line cannot absorb the next one. A cell that contains a delimiter is text anyway.
                 cells = fields(decoded(content), mark)
                 found, content = len(cells), mark.join(cell.replace(mark, "_") for cell in cells).encode()
             if found != width:
@@ -166,7 +168,7 @@ class DelimitedRows:
         try:
             frame = self._frame(b"\n".join(kept) + b"\n", columns, pl.String(), None)
         except pl.exceptions.PolarsError as error:
-            raise DamagedError(f"'{file}' cannot be read from line {line} on ({error}).", rows) from None
+            raise DamagedError(f"'{file}' cannot be read after line {line} ({error}).", rows) from None
         block, stop = {}, len(kept)
         for name in columns:
             block[name], wrong = numbers(frame[name], self.dialect.decimal_comma)
@@ -194,19 +196,19 @@ def _notes(path: Path, dialect: Dialect, salvage: bool) -> tuple[str, ...]:
     out = []
     if not salvage and not is_finished(path, dialect.encoding):
         out.append(
-            f"The last line of '{path.name}' does not end in a newline: if the log was cut off there, its last number "
-            "may be incomplete."
+            f"The last line of '{path.name}' does not end in a newline: if the log is incomplete there, its last "
+            "number may be wrong."
         )
     if dialect.renamed:
         renamed = ", ".join(dialect.renamed)
-        out.append(f"'{path.name}' uses some column names more than once; later ones are numbered: {renamed}.")
+        out.append(f"'{path.name}' has duplicate column names; the later ones were numbered: {renamed}.")
     return tuple(out)
 
 
 def _whole_lines(stream: ByteStream) -> Iterator[bytes]:
-    """Blocks that end in a newline, of about BLOCK_BYTES; what follows the last newline comes last, alone.
+    """Blocks that end in a newline, of about BLOCK_BYTES; the text after the last newline comes last, alone.
 
-    The blocks also end where a line grows beyond all sense.
+    The blocks also end if a line exceeds the longest allowed.
     """
     rest = b""
     while len(rest) <= LONGEST_LINE and (block := stream.read(BLOCK_BYTES)):
@@ -221,7 +223,7 @@ def _whole_lines(stream: ByteStream) -> Iterator[bytes]:
 
 
 def _single_spaced(text: bytes) -> bytes:
-    """Runs of spaces and tabs as one space, none at the ends of a line; untouched where that is so already."""
+    """Runs of spaces and tabs as one space, none at the ends of a line; unchanged if that is already so."""
     untidy = (b"  ", b"\t", b"\n ", b" \n", b" \r")
     if not text.startswith(b" ") and not any(mark in text for mark in untidy):
         return text

@@ -1,7 +1,7 @@
-"""Dialect: how a text log is written, found out from its first lines.
+"""Dialect: the format of a text log, detected from its first lines.
 
 The rows of numbers decide: their delimiter and their number of cells. The line of names above them is the header, a
-line of units between the two goes into the names (`q1 [deg]`), anything further up is a preamble and is left out.
+line of units between the two is added to the names (`q1 [deg]`), and lines further up are a preamble and are left out.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import NamedTuple, Protocol
 
 from steelyard.errors import DataError
 
-# In the order in which a tie is decided; a space stands for any run of spaces and tabs.
+# In order of preference at a tie; a space means any run of spaces and tabs.
 DELIMITERS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma", " ": "spaces"}
 COMMENTS = ("#", "%", "//")
 MISSING = ("", "-", "na", "n/a", "#n/a", "nan", "null", "none")
 MISSING += ("-nan(ind)", "nan(ind)", "1.#qnan", "1.#ind", "-1.#ind")  # as the Windows C runtime prints them
-# What a dialect is read from: so many bytes, and of these so many lines that are no comments.
+# Number of bytes read to detect a dialect, and number of lines among these that are not comments.
 SAMPLE_BYTES = 1 << 20
 SAMPLE_LINES = 200
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
@@ -38,7 +38,7 @@ _NEWLINES = {"utf-8": (b"\n",), "utf-16": (b"\n\0", b"\0\n")}
 
 
 class ByteStream(Protocol):
-    """What is read of a text log: UTF-8 bytes, whatever the file is encoded in."""
+    """The contents of a text log as UTF-8 bytes, in any encoding of the file."""
 
     def read(self, size: int, /) -> bytes: ...
     def readline(self) -> bytes: ...
@@ -46,8 +46,8 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True)
 class Dialect:
-    """Encoding, delimiter, decimal mark and columns; the line of the first row; which columns may hold text, which
-    were renamed because their name was taken, and how long a row is in the file on average [bytes]."""
+    """Encoding, delimiter, decimal mark and columns; the line of the first row; the columns that may hold text, those
+    renamed because their name was taken, and the mean length of a row in the file [bytes]."""
 
     encoding: str
     delimiter: str
@@ -74,13 +74,13 @@ def sniff(path: Path, delimiter: str | None) -> Dialect:
 
 
 def dialect_of(sample: bytes, path: Path, encoding: str, delimiter: str | None, whole: bool) -> Dialect:
-    """Dialect from the first bytes of a log, as UTF-8; the last line counts if they are the `whole` of it."""
+    """Dialect from the first bytes of a log, as UTF-8; the last line is used if they are the `whole` of it."""
     if b"\0" in sample.split(b"\n", 1)[0]:
         raise DataError(f"'{path}' is not a text file. Give it the extension of its format, or save it as UTF-8 text.")
     lines = _numbered_lines(sample, whole)
     content = _content(lines)[:SAMPLE_LINES]
     if not content:
-        raise DataError(f"'{path}' holds nothing but comments and blank lines. Check that the logger wrote data.")
+        raise DataError(f"'{path}' contains only comments and blank lines. Check that the logger wrote data.")
     mark = delimiter or _likely_delimiter([text for _, text in content])
     rows = [_Line(number, fields(text, mark)) for number, text in content]
     shape = _Shape.of(rows, mark)
@@ -98,7 +98,7 @@ def dialect_of(sample: bytes, path: Path, encoding: str, delimiter: str | None, 
 
 
 def shows_dialect(sample: bytes) -> bool:
-    """True if finished lines hold all that `dialect_of` looks at: more of the log would not change its answer."""
+    """True if the complete lines hold all that `dialect_of` uses: more of the log would not change its result."""
     return len(sample) >= SAMPLE_BYTES or len(_content(_numbered_lines(sample, whole_file=False))) >= SAMPLE_LINES
 
 
@@ -115,7 +115,7 @@ def opened(path: Path, encoding: str) -> Iterator[ByteStream]:
 
 
 def is_finished(path: Path, encoding: str) -> bool:
-    """True if the last line ends in a newline, as nearly every logger writes it."""
+    """True if the last line ends in a newline, as most loggers write it."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 2))
         return stream.read().endswith(_NEWLINES[encoding])
@@ -135,7 +135,7 @@ def fields(line: str, delimiter: str) -> list[str]:
 
 
 def decoded(line: bytes) -> str:
-    """UTF-8, or else Latin-1, which takes any byte."""
+    """The text as UTF-8, or else Latin-1, which accepts any byte."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -143,19 +143,19 @@ def decoded(line: bytes) -> str:
 
 
 def ragged(file: str, line: int, found: int, width: int) -> str:
-    """The sentence about a line with the wrong number of cells."""
-    return f"Line {line} of '{file}' has {found} cells where {width} were expected."
+    """The error message for a line with the wrong number of cells."""
+    return f"Line {line} of '{file}' has {found} cells instead of {width}."
 
 
 RAGGED_FIX = (
-    "Mend or delete the line; if decimals are written with commas, separate the columns with semicolons; or name the "
+    "Fix or delete the line; if decimals are written with commas, separate the columns with semicolons; or set the "
     "delimiter"
 )
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """A row of data: its number of cells, which of them are numbers (or missing), and which are always empty."""
+    """The form of a row: its number of cells, which of them are numbers (or missing), and which are always empty."""
 
     width: int
     numeric: frozenset[int]
@@ -164,7 +164,7 @@ class _Shape:
 
     @staticmethod
     def of(lines: Sequence[_Line], mark: str) -> _Shape:
-        """From the lines with a number in them, which nearly all are rows."""
+        """The form from the lines that contain a number, nearly all of which are rows."""
         comma = mark != ","
         full = [line.cells for line in lines if all(_is_value(cell, comma) for cell in line.cells)]
         some = [line.cells for line in lines if any(_is_number(cell, comma) for cell in line.cells)]
@@ -186,12 +186,13 @@ class _Shape:
             values = [cells[k] for k in self.numeric] if len(cells) == self.width else cells
             numbers = sum(_is_number(cell, self.comma) for cell in values)
             clean = len(cells) == self.width and values and all(_is_value(cell, self.comma) for cell in values)
-            # Names may be numbers (`t,1,2`), but a line with numbers below the names is a row, if perhaps a bad one.
+            # Names may be numbers (`t,1,2`), but a line with numbers below the names is a row, possibly an invalid one.
             if clean or (names is not None and numbers):
                 if len(cells) != self.width:
                     raise DataError(f"{ragged(path.name, line, len(cells), self.width)} {RAGGED_FIX}.")
                 if names is None and stray is not None:
-                    # Numbers above the first row are a bad row, words are names that do not fit.
+                    # A line of numbers above the first row is an invalid row; a line of words holds names that do not
+                    # fit.
                     if all(_is_number(cell, self.comma) for cell in stray.cells):
                         problem = ragged(path.name, stray.number, len(stray.cells), self.width)
                     else:
@@ -208,7 +209,7 @@ class _Shape:
         raise DataError(f"'{path}' has a header but no rows. Check that the logger wrote data before it stopped.")
 
     def _fitted(self, cells: list[str]) -> list[str] | None:
-        """The line as names for this many columns, forgiving a delimiter at the end of either header or rows."""
+        """The line as names for this many columns; a trailing delimiter in header or rows is allowed."""
         if len(cells) == self.width + 1 and not cells[-1]:
             return cells[:-1]
         if len(cells) == self.width - 1 and self.width - 1 in self.blank:
@@ -243,9 +244,9 @@ def _is_value(cell: str, comma: bool) -> bool:
 
 
 def _likely_delimiter(lines: Sequence[str]) -> str:
-    """The mark that cuts most lines into equally many cells, most of them numbers; a comma for a single column."""
+    """The delimiter that splits most lines into equally many cells, mostly numbers; a comma for a single column."""
     best, mark = 0.0, ","
-    # The upper half may be preamble and header and says little about rows, unless it is all there is.
+    # The first half may be preamble and header, so it is used only if there is nothing else.
     tail = lines[len(lines) // 2 :]
     for candidate in DELIMITERS:
         rows = [fields(line, candidate) for line in tail]
@@ -261,7 +262,7 @@ def _likely_delimiter(lines: Sequence[str]) -> str:
 
 
 def _has_decimal_comma(cells: Sequence[str], delimiter: str) -> bool:
-    """True if numbers are written 1,5 throughout. A file with both marks keeps the point, and its commas are errors."""
+    """True if all numbers have a decimal comma (1,5). A file with both marks uses the point; commas are errors."""
     if delimiter == ",":
         return False
     commas = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
@@ -278,7 +279,7 @@ def _commented_names(comments: Sequence[str], delimiter: str, width: int) -> lis
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Names with the nameless ones numbered (a trailing delimiter, a data frame's index), repeated ones as `q#2`."""
+    """Names with empty ones numbered (a trailing delimiter, a data frame's index), repeated ones as `q#2`."""
     out: dict[str, None] = {}
     seen: Counter[str] = Counter()
     for k, given in enumerate(names, start=1):

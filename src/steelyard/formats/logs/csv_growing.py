@@ -1,4 +1,4 @@
-"""A text log that is still being written: its rows as they come, whole lines only."""
+"""A text log that is still being written: its rows as they arrive, whole lines only."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from steelyard.formats.logs.csv import LONGEST_LINE, DelimitedRows
 from steelyard.formats.logs.csv_dialect import DELIMITERS, Dialect, dialect_of, shows_dialect
 from steelyard.signals.recording import Chunk, LogFile
 
-# Read at a time: some ten thousand rows.
+# Bytes read at a time: some ten thousand rows.
 BLOCK_BYTES = 1 << 20
-# The last bytes that were read are looked at again: a log that was written anew is told by them.
+# The last bytes read are compared again, to detect a log that was overwritten.
 _TAIL_BYTES = 128
 
 
 class GrowingLog:
-    """A delimited text log that grows: `read` gives the rows that were finished since the last call.
+    """A delimited text log that grows: `read` gives the rows completed since the last call.
 
-    A last line without a newline waits for its rest. How the log is written is found out when as many lines are there
-    as `read_recording` looks at, so that both read the same numbers; until then rows wait. A log that was moved,
-    replaced, cut or written anew is an error: what was read of it is no longer its beginning.
+    A last line without a newline is kept until it is complete. The format is detected once as many lines exist as
+    `read_recording` uses, so that both read the same numbers; until then rows are kept. A log that was moved, replaced,
+    truncated or overwritten raises an error, since the bytes read before are no longer its beginning.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], delimiter: str | None = None) -> None:
@@ -42,7 +42,7 @@ class GrowingLog:
         self._tail = b""
         self._encoding: str | None = None
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._held = b""  # UTF-8 that was read and not yet parsed
+        self._held = b""  # UTF-8 that was read but not yet parsed
         self._parser: DelimitedRows | None = None
         self._damage: DataError | None = None
         self.offset = 0
@@ -58,16 +58,16 @@ class GrowingLog:
 
     @property
     def sha256(self) -> str:
-        """Hash of the bytes read so far; that of the file where all of it was read."""
+        """Hash of the bytes read so far; equals that of the file once all of it was read."""
         return self._hash.hexdigest()
 
     @property
     def unfinished(self) -> bool:
-        """True if what was read ends in half a line."""
+        """True if the bytes read so far end in an incomplete line."""
         return bool(self._held) and not self._held.endswith(b"\n")
 
     def read(self) -> Chunk:
-        """Finished rows that are new, {column: (m,)}; none where there are none yet. It reads a block at most."""
+        """New complete rows, {column: (m,)}; empty if there are none yet. Reads at most one block."""
         if self._damage is not None:
             raise self._damage
         self._check_is_same()
@@ -76,18 +76,18 @@ class GrowingLog:
             self.offset += len(raw)
             self._hash.update(raw)
             self._tail = (self._tail + raw)[-_TAIL_BYTES:]
-            text = self._decoded(raw)  # takes what is held along while the encoding is not known
+            text = self._decoded(raw)  # includes the held bytes while the encoding is not known
             self._held += text
         return self._finished_rows(ended=False)
 
     def end(self) -> Chunk:
-        """The rows that still wait when nothing more will come; half a last line is left out."""
+        """The remaining rows at the end of the log; an incomplete last line is left out."""
         return self._finished_rows(ended=True)
 
     def _finished_rows(self, ended: bool) -> Chunk:
         cut = self._held.rfind(b"\n") + 1
         if len(self._held) - cut > LONGEST_LINE:
-            raise DataError(f"Line {self.line} of '{self.path}' does not end: this is no text log, or it is damaged.")
+            raise DataError(f"Line {self.line} of '{self.path}' has no end: this is not a text log, or it is damaged.")
         if self._parser is None:
             if not (ended or shows_dialect(self._held[:cut])):
                 return self._none()
@@ -101,9 +101,9 @@ class GrowingLog:
         return chunk
 
     def _open(self, lines: bytes) -> int:
-        """Find out how the log is written; its preamble and header are dropped and their length [bytes] returned."""
+        """Detect the format of the log; removes its preamble and header and returns their length [bytes]."""
         if not lines:
-            raise DataError(f"'{self.path}' has no finished line yet. Check that the logger writes to it.")
+            raise DataError(f"'{self.path}' has no complete line yet. Check that the logger writes to it.")
         dialect: Dialect = dialect_of(lines, self.path, self._encoding or "utf-8", self.delimiter, whole=False)
         missing = [name for name in self.columns if name not in dialect.columns]
         if missing:
@@ -122,7 +122,7 @@ class GrowingLog:
         if self._encoding is None:
             raw, self._held = self._held + raw, b""
             if len(raw) < len(codecs.BOM_UTF8):
-                return raw  # a mark may still come
+                return raw  # a byte order mark may still follow
             self._encoding = "utf-16" if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
             if self._encoding == "utf-16":
                 self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
@@ -134,8 +134,8 @@ class GrowingLog:
             now = os.stat(self.path)
         except OSError as error:
             raise DataError(
-                f"'{self.path}' is gone ({error.strerror}): moved, deleted or rotated while it was followed. "
-                "Follow the new log with a command of its own."
+                f"'{self.path}' is gone ({error.strerror}): moved, deleted or rotated while it was followed. Follow "
+                "the new log with a new command."
             ) from None
         self.size = now.st_size
         what = ""
@@ -145,11 +145,11 @@ class GrowingLog:
             what = f"became shorter, {now.st_size} bytes of the {self.offset} that were read (truncated?)"
         elif self._tail:
             self._stream.seek(self.offset - len(self._tail))
-            what = "" if self._stream.read(len(self._tail)) == self._tail else "was written anew"
+            what = "" if self._stream.read(len(self._tail)) == self._tail else "was overwritten"
         if what:
             raise DataError(
-                f"'{self.path}' {what} while it was followed: its rows no longer continue those before. "
-                "Have the logger append, and follow the new log with a command of its own."
+                f"'{self.path}' {what} while it was followed: its rows no longer continue those before. Let the logger "
+                "append, and follow the new log with a new command."
             )
 
     def _none(self) -> Chunk:
@@ -161,7 +161,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _check_is_text(path: Path) -> None:
-    """A log that can grow row by row, by its extension and first bytes; an empty file may become one."""
+    """Raises an error unless the log can grow row by row, by its extension and first bytes; an empty file may."""
     try:
         empty = path.is_file() and path.stat().st_size == 0
     except (OSError, ValueError) as error:

@@ -1,6 +1,7 @@
 """HDF5 logs and MATLAB files of version 7.3, through h5py, in windows of rows. Which arrays are channels: see `arrays`.
 
-MATLAB writes its arrays transposed: they are turned back, so that a 7.3 file reads as an older one of the same data.
+MATLAB writes its arrays transposed: they are transposed back, so that a 7.3 file reads as an older one of the same
+data.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from steelyard.formats.damage import DamagedError, intact_rows, salvaged
 from steelyard.formats.logs.array_columns import Arrangement, arrange, joined
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
-# What the HDF5 library makes of damaged files.
+# Exceptions of the HDF5 library for damaged files.
 _TROUBLE = (OSError, RuntimeError, KeyError, ValueError)
 
 
@@ -39,8 +40,8 @@ def read_hdf5(path: Path, salvage: bool = False) -> Recording:
                     shapes[name], homes[name] = leaf.shape[::-1] if is_matlab else leaf.shape, leaf.name
     except _TROUBLE as error:
         raise DataError(
-            f"'{path}' is not a readable HDF5 file ({_brief(error)}). If it was cut off, nothing of it can be "
-            "read, and salvage does not help: copy it again or export the log anew."
+            f"'{path}' is not a readable HDF5 file ({_brief(error)}). If it is incomplete, nothing of it can be read, "
+            "and salvage does not help: copy it again or export the log again."
         ) from None
     arrangement = arrange(path, shapes, others)
     recording = Recording(
@@ -99,7 +100,7 @@ def _leaves(h5py: ModuleType, name: str, node: Any, is_matlab: bool) -> Iterator
         for field in fields:
             child = node[field]
             if is_matlab and _is_references(h5py, child) and "MATLAB_class" not in child.attrs:
-                # the field of a structure array: one reference an element
+                # the field of a structure array: one reference per element
                 for k, reference in enumerate(child[()].ravel()):
                     yield from _leaves(h5py, joined(f"{name}[{k}]", field, fields), child.file[reference], is_matlab)
             else:

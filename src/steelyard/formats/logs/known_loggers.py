@@ -1,5 +1,5 @@
-"""Headers of loggers that name their columns alike on every robot: UR's real-time data exchange (RTDE) as its clients
-log it, and libfranka's `logToCSV`, whose early versions wrote no prefix."""
+"""Headers of loggers with the same column names on every robot: UR's real-time data exchange (RTDE) as its clients log
+it, and libfranka's `logToCSV`, whose early versions wrote no prefix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RTDE = LoggerHeader(
         "actual_q_#": Meaning("position", "rad", measured=True),
         "actual_qd_#": Meaning("velocity", "rad/s", measured=True),
         "actual_current_#": Meaning("current", "A", measured=True),
-        # controllers from 5.23 on: the measured current times the maker's own gain
+        # controllers from 5.23 on: the measured current multiplied by the maker's own gain
         "actual_current_as_torque_#": Meaning("torque", "N.m", measured=True),
         "target_q_#": Meaning("position", "rad", commanded=True),
         "target_qd_#": Meaning("velocity", "rad/s", commanded=True),

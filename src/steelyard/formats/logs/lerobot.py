@@ -1,4 +1,4 @@
-"""LeRobot datasets (v2.0 to v3): Parquet files with a list of joint values a row, beside `meta/info.json`.
+"""LeRobot datasets (v2.0 to v3): Parquet files with a list of joint values per row, and `meta/info.json`.
 
 `observation.state` becomes `observation.state.shoulder_pan.pos`, … where info.json names its motors, else
 `observation.state[0]`, …; the same for every other feature that is a list of numbers. From v3 on a file holds many
@@ -21,17 +21,17 @@ from steelyard.signals.recording import Recording
 
 EPISODE = "episode_index"
 _MARKS = frozenset({EPISODE, "frame_index", "timestamp"})
-# data/chunk-000/file-000.parquet lies two folders below the dataset; people also copy files out, one folder up or so.
+# data/chunk-000/file-000.parquet lies two folders below the dataset; copied files may lie fewer folders below.
 _FOLDERS_UP = 4
 
 
 def is_dataset(table: ParquetTable) -> bool:
-    """True if the columns are those every LeRobot dataset has."""
+    """True if the columns are those of every LeRobot dataset."""
     return set(table.kinds) >= _MARKS
 
 
 def read_lerobot(table: ParquetTable, episode: int | None = None, salvage: bool = False) -> Recording:
-    """The recording of one episode; it need not be named in a file that holds no other."""
+    """The recording of one episode; its number may be left out if the file holds only one."""
     names, notes = _motor_names(table)
     numbers = table.recording()
     if salvage:
@@ -46,28 +46,29 @@ def _episode_rows(recording: Recording, episode: int | None) -> range:
     shown = ", ".join(str(number) for number, _ in episodes[:20]) + (", …" if len(episodes) > 20 else "")
     if episode is None and len(episodes) > 1:
         raise DataError(
-            f"'{file}' holds {len(episodes)} episodes, each on its own clock: {shown}. "
-            f"Choose one: episode = {episodes[0][0]} on the run."
+            f"'{file}' contains {len(episodes)} episodes, each with its own clock: {shown}. Choose one: episode = "
+            f"{episodes[0][0]} in the [[run]]."
         )
     found = [rows for number, rows in episodes if episode in (None, number)]
     if not found:
         raise DataError(f"'{file}' has no episode {episode}. Valid: {shown}.")
     if len(found) > 1:
         raise DataError(
-            f"The rows of episode {episode} lie in {len(found)} places of '{file}'. Sort the dataset by {EPISODE}."
+            f"The rows of episode {episode} are in {len(found)} separate places of '{file}'. Sort the dataset by "
+            f"{EPISODE}."
         )
     return found[0]
 
 
 def _episodes(recording: Recording) -> list[tuple[int, range]]:
-    """(number, rows) of every stretch of equal episode numbers."""
+    """(number, rows) of every range of equal episode numbers."""
     starts: list[int] = []
     numbers: list[float] = []
     rows = 0
     for chunk in recording.chunks([EPISODE]):
         number = chunk[EPISODE]
         if np.isnan(number).any():
-            raise DataError(f"'{recording.name}' has rows without an {EPISODE}. Export the dataset anew.")
+            raise DataError(f"'{recording.name}' has rows without an {EPISODE}. Export the dataset again.")
         if not numbers or number[0] != numbers[-1]:
             starts.append(rows)
             numbers.append(number[0])
@@ -96,7 +97,7 @@ def _motor_names(table: ParquetTable) -> tuple[dict[str, list[str]], tuple[str, 
 
 
 def _names(feature: Mapping[str, Any] | None, size: int) -> list[str]:
-    """Names of one feature: a list, or a table of one list ({"motors": […]}); nothing where they do not fit."""
+    """Names of one feature: a list, or a table of one list ({"motors": […]}); empty where they do not fit."""
     names = None if feature is None else feature.get("names")
     if isinstance(names, Mapping):
         groups = [group for group in names.values() if isinstance(group, list)]

@@ -1,8 +1,8 @@
 """MATLAB files up to version 7.2, through SciPy; version 7.3 is HDF5. Which arrays are channels: see `arrays`.
 
-The file is taken apart into its variables, and each is read on its own: memory holds the variables that are asked for,
-and damage to one does not reach the others. Objects (`timeseries`, `table`, `datetime`) cannot be read; save
-`struct("Time", ts.Time, "Data", ts.Data)` instead.
+The file is split into its variables, and each is read separately: memory holds only the requested variables, and damage
+to one does not affect the others. Objects (`timeseries`, `table`, `datetime`) cannot be read; save `struct("Time",
+ts.Time, "Data", ts.Data)` instead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def read_mat(path: Path, salvage: bool = False) -> Recording:
     intact = f"{', '.join(shapes)} ({arrangement.rows} rows)"
     if damage and not salvage:
         raise DataError(
-            f"{problem} Intact: {intact}. Copy it again, or set salvage = true on the run to use only what is intact."
+            f"{problem} Intact: {intact}. Copy it again, or set salvage = true in the [[run]] to use only what is "
+            "intact."
         )
     return Recording(
         path.name,
@@ -86,11 +87,11 @@ class _MatRows:
 
 
 def _load(path: Path, variable: Variable) -> dict[str, Any]:
-    """A variable by its name, read from a file that holds nothing else."""
+    """A variable by its name, read from a file that holds only this variable."""
     alone = BytesIO(unpacked(path, variable))
     try:
         found = loadmat(alone)
-    except Exception as error:  # whatever the garbage in a damaged file leads SciPy to
+    except Exception as error:  # SciPy may raise any exception on a damaged file
         raise BrokenVariableError(" ".join(str(error).split())[:120] or type(error).__name__) from None
     return {name: value for name, value in found.items() if not name.startswith("__")}
 
@@ -105,7 +106,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, NDArray[Any] | str]]:
     elif not isinstance(value, np.ndarray):
         yield name, "empty" if value is None else "a sparse matrix"
     elif value.dtype.names:
-        # MATLAB counts down the columns first
+        # MATLAB uses column-major order
         for k, element in enumerate(value.ravel("F")):
             parent = name if value.size == 1 else f"{name}[{k}]"
             for field in value.dtype.names:

@@ -1,7 +1,7 @@
-"""Elements of a MATLAB 5 to 7.2 file: where its variables stand, and whether one is sound enough to be decoded.
+"""Elements of a MATLAB 5 to 7.2 file: the positions of its variables, and whether one can be decoded safely.
 
-SciPy trusts the tags inside a variable and can take the whole process down when they are garbage. So each variable is
-unpacked, which checks its sum, and its tags are followed to the end before SciPy sees it.
+SciPy trusts the tags inside a variable, and invalid ones can crash the whole process. So each variable is unpacked,
+which verifies its checksum, and its tags are followed to the end before SciPy reads it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ HEADER = 128
 _TAG = 8
 _BYTE_ORDERS = {b"IM": "<", b"MI": ">"}
 _MATRIX, _COMPRESSED = 14, 15
-# Some writers give sides as unsigned and names as UTF-8.
+# Some writers store dimensions as unsigned and names as UTF-8.
 _NAMES, _FLAGS, _WHOLE = (1, 16), (6,), (5, 6)
-# bytes a number of each type of element; the text encodings 16 to 18 have no fixed one
+# Bytes per number of each type of element; the text encodings 16 to 18 have no fixed size
 _NUMBERS = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 _TEXTS = (1, 2, 4, 16, 17, 18)
 _CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _FUNCTION, _OPAQUE = 1, 2, 3, 4, 5, 16, 17
@@ -29,14 +29,14 @@ _COMPLEX = 0x0800
 
 
 class Variable(NamedTuple):
-    """Where the bytes of a variable stand in the file, its tag included."""
+    """Position of the bytes of a variable in the file, including its tag."""
 
     start: int
     stop: int
 
 
 class BrokenVariableError(Exception):
-    """A variable that cannot be decoded, and why."""
+    """A variable that cannot be decoded, with the reason."""
 
 
 class _Element(NamedTuple):
@@ -45,9 +45,9 @@ class _Element(NamedTuple):
 
 
 def variables(path: Path, size: int) -> tuple[list[Variable], list[str]]:
-    """The whole variables of a file, and what is wrong with it as parts of a sentence.
+    """The complete variables of a file, and its damage as parts of a sentence.
 
-    A file without the header of version 5 is taken for one of version 4, which is one piece.
+    A file without the header of version 5 is treated as one of version 4, which is read as a whole.
     """
     found: list[Variable] = []
     with path.open("rb") as stream:
@@ -61,16 +61,16 @@ def variables(path: Path, size: int) -> tuple[list[Variable], list[str]]:
             kind, length = np.frombuffer(tag, f"{order}u4").tolist() if len(tag) == _TAG else (_MATRIX, size)
             stop = start + _TAG + length
             if kind not in (_MATRIX, _COMPRESSED):
-                return found, [f"byte {start} begins no variable, after {len(found)} whole ones"]
+                return found, [f"byte {start} is not the start of a variable, after {len(found)} complete ones"]
             if stop > size:
-                return found, [f"it breaks off at byte {size}, after {len(found)} whole variables"]
+                return found, [f"it ends early at byte {size}, after {len(found)} complete variables"]
             found.append(Variable(start, stop))
             start = stop
     return found, []
 
 
 def unpacked(path: Path, variable: Variable) -> bytes:
-    """A file that holds nothing but this variable, uncompressed and checked."""
+    """A file that holds only this variable, uncompressed and checked."""
     with path.open("rb") as stream:
         header = stream.read(min(HEADER, variable.start))
         stream.seek(variable.start)
@@ -91,17 +91,17 @@ def unpacked(path: Path, variable: Variable) -> bytes:
 
 
 def _elements(data: memoryview, order: str) -> list[_Element]:
-    """The elements that fill a stretch of bytes, each a tag and data up to a multiple of eight bytes."""
+    """The elements that fill a range of bytes, each a tag and data up to a multiple of eight bytes."""
     out, start = [], 0
     while start < len(data):
         if len(data) - start < _TAG:
-            raise BrokenVariableError("a tag is cut off")
+            raise BrokenVariableError("a tag is incomplete")
         kind, length = np.frombuffer(data[start : start + _TAG], f"{order}u4").tolist()
         first, padded = start + _TAG, -(-length // 8) * 8
-        if kind >> 16:  # up to four bytes stand inside the tag
+        if kind >> 16:  # up to four bytes are stored inside the tag
             kind, length, first, padded = kind & 0xFFFF, kind >> 16, start + 4, 4
             if length > 4:
-                raise BrokenVariableError("a tag makes no sense")
+                raise BrokenVariableError("a tag is invalid")
         if first + length > len(data):
             raise BrokenVariableError("an element is longer than the variable")
         out.append(_Element(kind, data[first : first + length]))
@@ -110,9 +110,9 @@ def _elements(data: memoryview, order: str) -> list[_Element]:
 
 
 def _check_matrix(matrix: _Element, order: str) -> None:
-    """Flags, sides, name, then what the class of the array calls for; anything else raises."""
+    """Check flags, dimensions, name, and the contents required by the class of the array; raises an error otherwise."""
     if matrix.kind != _MATRIX:
-        raise BrokenVariableError("it is no array")
+        raise BrokenVariableError("it is not an array")
     if not len(matrix.data):
         return
     parts = _elements(matrix.data, order)
@@ -128,13 +128,13 @@ def _check_matrix(matrix: _Element, order: str) -> None:
     _expect(parts, 2, _NAMES)
     sides = np.frombuffer(parts[1].data, f"{order}i4").tolist() if len(parts[1].data) % 4 == 0 else []
     if len(sides) < 2 or min(sides) < 0:
-        raise BrokenVariableError("the sides of an array make no sense")
+        raise BrokenVariableError("the dimensions of an array are invalid")
     rest, count = parts[3:], prod(sides)
     if kind in _ARRAYS:
         _check_numbers(rest, 2 if is_complex else 1, count)
     elif kind == _CHAR:
         if len(rest) != 1 or rest[0].kind not in _TEXTS:
-            raise BrokenVariableError("a text is no text")
+            raise BrokenVariableError("a text is invalid")
     elif kind == _CELL:
         _check_matrices(rest, count, order)
     elif kind in (_STRUCT, _OBJECT):
@@ -145,7 +145,7 @@ def _check_matrix(matrix: _Element, order: str) -> None:
         _expect(rest, 1, _NAMES)
         length = int(np.frombuffer(rest[0].data, f"{order}i4")[0])
         if length < 1 or len(rest[1].data) % length:
-            raise BrokenVariableError("the fields of a structure make no sense")
+            raise BrokenVariableError("the fields of a structure are invalid")
         _check_matrices(rest[2:], count * (len(rest[1].data) // length), order)
     elif kind == _SPARSE:
         if len(rest) not in (3, 4) or any(part.kind not in _NUMBERS for part in rest):
@@ -153,19 +153,19 @@ def _check_matrix(matrix: _Element, order: str) -> None:
     elif kind == _FUNCTION:
         _check_matrices(rest, 1, order)
     else:
-        raise BrokenVariableError(f"there is no class {kind}")
+        raise BrokenVariableError(f"class {kind} is unknown")
 
 
 def _check_matrices(parts: Sequence[_Element], count: int, order: str) -> None:
     if len(parts) != count:
-        raise BrokenVariableError(f"{len(parts)} elements where {count} were expected")
+        raise BrokenVariableError(f"{len(parts)} elements instead of {count}")
     for part in parts:
         _check_matrix(part, order)
 
 
 def _check_numbers(parts: Sequence[_Element], count: int, numbers: int) -> None:
     if len(parts) != count or any(len(p.data) != numbers * _NUMBERS.get(p.kind, -1) for p in parts):
-        raise BrokenVariableError("an array does not hold as many numbers as its sides say")
+        raise BrokenVariableError("the number of values of an array does not match its dimensions")
 
 
 def _expect(parts: Sequence[_Element], place: int, kinds: Sequence[int], size: int | None = None) -> None:

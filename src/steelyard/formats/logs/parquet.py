@@ -2,10 +2,10 @@
 
 A column of lists of one length (`q: [0.1, 0.2, …]`) becomes the channels `q[0]`, `q[1]`, …
 
-A window holds up to 2²² cells; Polars skips the row groups outside it but fetches the asked columns of every row group
-it touches whole. So memory is a few windows plus, at worst, one compressed row group, and a file of many row groups
-streams fast. A file that is one huge row group is read correctly, but its peak memory can reach the size of the file
-and every window walks past the pages before it. Write such a log again with smaller row groups, e.g.
+A window holds up to 2²² cells; Polars skips the row groups outside it but loads the requested columns of every row
+group in it completely. So memory is a few windows plus, at worst, one compressed row group, and a file of many row
+groups streams fast. A file that is one huge row group is read correctly, but its peak memory can reach the size of the
+file and every window has to skip the pages before it. Write such a log again with smaller row groups, e.g.
 `polars.scan_parquet(old).sink_parquet(new, row_group_size=131072)`.
 """
 
@@ -27,14 +27,14 @@ from steelyard.formats.logs.csv_dialect import unique
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 WINDOW_CELLS = 1 << 22
-# Corrupt pages may reach us as a Rust panic, which is not an Exception.
+# Corrupt pages may raise a Rust panic, which is not an Exception.
 _TROUBLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3}
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 class Cell(NamedTuple):
-    """Where the values of a channel stand: in a column, or in one place of the lists of a column."""
+    """Position of a channel's values: a column, or one index in the lists of a column."""
 
     column: str
     place: int | None
@@ -42,8 +42,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """A Parquet file, of which only the footer was read: the types of its columns, the length of the lists in them,
-    and its rows."""
+    """A Parquet file, of which only the footer was read: the types of its columns, the length of the lists in them, and
+    its number of rows."""
 
     file: LogFile
     kinds: Mapping[str, pl.DataType]
@@ -61,11 +61,12 @@ class ParquetTable:
             first = scan.select(pl.col(lists).list.len()).head(1).collect()
         except _TROUBLE as error:
             raise DataError(
-                f"'{path}' is not a readable Parquet file ({_brief(error)}). If it was cut off, nothing of it can be "
-                "read, for its index is at its end, and salvage does not help: copy it again or export the log anew."
+                f"'{path}' is not a readable Parquet file ({_brief(error)}). If it is incomplete, nothing of it can be "
+                "read, because its index is at its end, and salvage does not help: copy it again or export the log "
+                "again."
             ) from None
         if not kinds or not rows:
-            raise DataError(f"'{path}' holds no rows. Check that the logger wrote data before it closed the file.")
+            raise DataError(f"'{path}' contains no rows. Check that the logger wrote data before it closed the file.")
         lengths = {name: first[name][0] or 0 for name in lists}
         lengths |= {
             name: kind.size
@@ -81,7 +82,7 @@ class ParquetTable:
         notes: tuple[str, ...] = (),
         salvage: bool = False,
     ) -> Recording:
-        """The recording of some rows, or all. `names` are those of the places in a column of lists, else numbered."""
+        """The recording of some rows, or all. `names` are those of the list elements in a column (default: numbers)."""
         known, labels, cells, others = names or {}, [], [], []
         for column, kind in self.kinds.items():
             if column in self.lengths:
@@ -96,7 +97,7 @@ class ParquetTable:
                 others.append(f"{column} ({kind})")
         path = self.file.path
         if not labels:
-            raise DataError(f"'{path}' has no column of numbers, only: {', '.join(others)}. Write one number a cell.")
+            raise DataError(f"'{path}' has no column of numbers, only: {', '.join(others)}. Write one number per cell.")
         channels = dict(zip(unique(labels), cells, strict=True))
         window = range(self.rows) if rows is None else rows
         recording = Recording(
@@ -127,7 +128,7 @@ class _ParquetRows:
         path = self.file.path
         sources = list(dict.fromkeys(self.channels[name].column for name in columns))
         width = sum(self.lengths.get(column, 1) for column in sources)
-        # A power of two: writers cut row groups there, and a window across two row groups is decoded twice.
+        # A power of two, because row groups often end there; a window across two row groups is decoded twice.
         window = 1 << max(0, (WINDOW_CELLS // width).bit_length() - 1)
         for start in range(0, len(self.rows), window):
             first, size = self.rows.start + start, min(window, len(self.rows) - start)
@@ -168,17 +169,17 @@ class _ParquetRows:
         if odd.any():
             row = odd.arg_max() or 0
             damage = DamagedError(
-                f"Column '{column}' of '{file}' holds {series.list.len()[row]} values in data row "
-                f"{before + row + 1} where {self.lengths[column]} were expected.",
+                f"Column '{column}' of '{file}' has {series.list.len()[row]} values in data row {before + row + 1} "
+                f"instead of {self.lengths[column]}.",
                 before + row,
-                "Export the log anew",
+                "Export the log again",
             )
         return _as_float(series.list.get(place, null_on_oob=True)), damage
 
 
 def _rows(path: Path, columns: Sequence[str], first: int, size: int) -> pl.DataFrame:
-    # A fresh query a window costs little. One query kept alive (collect_batches) is faster, but marked unstable,
-    # missing in older Polars, and it reads ahead of a slow consumer.
+    # A new query per window costs little. One query kept open (collect_batches) is faster, but marked unstable, missing
+    # in older Polars, and it reads ahead of a slow consumer.
     return pl.scan_parquet(path, glob=False).select(columns).slice(first, size).collect()
 
 
@@ -188,7 +189,7 @@ def _as_float(series: pl.Series) -> Array:
     if kind == pl.Float64 and not series.null_count():
         return series.to_numpy()
     if isinstance(kind, (pl.Datetime, pl.Duration)):
-        # Seconds since 1970 resolve to 0.24 µs in float64: enough for a sampling clock.
+        # Seconds since 1970 have a resolution of 0.24 µs in float64: enough for a sampling clock.
         return series.to_physical().cast(pl.Float64).fill_null(np.nan).to_numpy() / _PER_SECOND[kind.time_unit]
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
 

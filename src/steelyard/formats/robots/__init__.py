@@ -1,4 +1,4 @@
-"""Read a robot from whatever describes it: a built-in name, a table, URDF or MJCF."""
+"""Read a robot from a built-in name, a table, URDF or MJCF."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def builtin_robots() -> tuple[str, ...]:
 def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Robot:
     """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind).
 
-    A built-in name wins over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the world in
-    which the base stands, replaces the file's.
+    A built-in name has priority over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the
+    world frame of the base, replaces the file's.
     """
     name = str(source)
     if isinstance(source, str) and name in builtin_robots():
         content = files("steelyard.formats.robots").joinpath("library", f"{name}.toml").read_bytes()
-        robot = _told(read_table(content, f"{name}.toml"), f"built-in robot '{name}'", content)
+        robot = _with_source(read_table(content, f"{name}.toml"), f"built-in robot '{name}'", content)
     else:
         content = _bytes_of(Path(source))
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused by name, not warned of
-            robot = _told(_parsed(Path(source), content), name, content)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked later and raises an error
+            robot = _with_source(_parsed(Path(source), content), name, content)
     return robot if gravity is None else robot.with_gravity(gravity)
 
 
-def _told(robot: Robot, source: str, content: bytes) -> Robot:
-    """The robot with where it came from; a file it includes is not part of the hash."""
+def _with_source(robot: Robot, source: str, content: bytes) -> Robot:
+    """The robot with its source; a file that it includes is not part of the hash."""
     return replace(robot, source=source, sha256=hashlib.sha256(content).hexdigest())
 
 
@@ -59,11 +59,13 @@ def _parsed(path: Path, content: bytes) -> Robot:
             return read_urdf(content, str(path))
         if tag == "mujoco":
             return read_mjcf(path)
-        raise RobotError(f"'{path}' is XML but no robot: its root is <{tag}>, not <robot> (URDF) or <mujoco> (MJCF).")
+        raise RobotError(
+            f"'{path}' is XML but not a robot file: its root is <{tag}>, not <robot> (URDF) or <mujoco> (MJCF)."
+        )
     hint = " Expand it first: xacro robot.xacro > robot.urdf" if suffix == ".xacro" else ""
     raise RobotError(
-        f"Cannot tell what '{path}' is from its suffix '{suffix}'. Valid: {', '.join(SUFFIXES)}, "
-        f"or a built-in name: {', '.join(builtin_robots())}.{hint}"
+        f"The robot file '{path}' has the unknown suffix '{suffix}'. Valid: {', '.join(SUFFIXES)}, or a built-in name: "
+        f"{', '.join(builtin_robots())}.{hint}"
     )
 
 
@@ -71,8 +73,8 @@ def _bytes_of(path: Path) -> bytes:
     try:
         if not path.exists():
             raise RobotError(
-                f"There is no robot file '{path}', and no built-in robot of that name. "
-                f"Built-in robots: {', '.join(builtin_robots())}."
+                f"The robot file '{path}' does not exist, and no built-in robot has that name. Built-in robots: "
+                f"{', '.join(builtin_robots())}."
             )
         if not path.is_file():
             raise RobotError(f"'{path}' is not a file. Give the robot file itself: {', '.join(SUFFIXES)}.")

@@ -1,6 +1,6 @@
 """From named bodies and connections, in any order, to the links and joints of a `Robot`.
 
-Every reader ends here, so that trees are checked, ordered and lumped in one way.
+Shared by all readers, so that trees are checked, ordered and lumped in one way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Drive, Joint, JointKind, Limits, Link, Lump, Robot, lumped
 
 ConnectionKind = Literal["revolute", "continuous", "prismatic", "fixed", "free", "ball"]
-# Coordinates of a body that moves freely or turns about a point, in their order, and the axes they slide along or turn
-# about: each is a joint of its own, in the frame of the one before.
+# Coordinates of a free body or a ball joint in order, and the axes they translate along or rotate about: each is a
+# joint of its own, in the frame of the one before.
 COORDINATES: dict[str, tuple[str, ...]] = {"free": ("x", "y", "z", "rx", "ry", "rz"), "ball": ("rx", "ry", "rz")}
 
 
@@ -30,7 +30,7 @@ class Connection:
     """One joint of a file: ᵖᵃʳᵉⁿᵗT_child(q) = pose · exp([S]ₓ q), S = (axis, point × axis); the identity if fixed.
 
     A free body has pose · Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz), a ball joint pose · Rx(rx) Ry(ry) Rz(rz) about
-    `point`. Both coordinates are singular where ry is a quarter turn; `limits` and `drive` are not theirs.
+    `point`. The coordinates of both are singular at ry = ±π/2; `limits` and `drive` do not apply to them.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Connection:
 
 @dataclass(frozen=True)
 class Tree:
-    """What `assemble` hands to a reader: the moving links and joints of a robot, the name of its base, and where the
-    bodies stand that do not move."""
+    """The result of `assemble`: the moving links and joints of a robot, the name of its base, and the poses of the
+    bodies that do not move."""
 
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
@@ -61,8 +61,8 @@ def assemble(
     """Links and joints of a tree, parents first and otherwise in the order given.
 
     `bodies` maps a name to its ten inertial parameters, None if unknown. A body on a fixed joint is added to the moving
-    link that carries it (`lumped`); one that is fixed to the base feels no motion and is left out. `base_pose` is the
-    base's frame seen from the world in which gravity is given.
+    link that carries it (`lumped`); one that is fixed to the base does not move and is left out. `base_pose` is the
+    base's frame in the world frame, in which gravity is given.
     """
     base = _root(robot, bodies, connections)
     carrier: dict[str, tuple[int, Pose]] = {base: (BASE, base_pose or Pose())}
@@ -86,7 +86,7 @@ def assemble(
 
 
 def _moving(c: Connection, parent: int, first: int, pose: Pose, inertia: Array | None) -> Iterator[tuple[Link, Joint]]:
-    """The links and joints of one connection, the body last; `first` is the index that the first of them will have."""
+    """The links and joints of one connection, the body last; `first` is the index of the first of them."""
     kind = c.kind
     if kind == "revolute" or kind == "continuous" or kind == "prismatic":
         yield Link(c.child, inertia), Joint(c.name, kind, parent, pose, c.axis, c.point, c.limits, c.drive)
@@ -103,9 +103,9 @@ def _moving(c: Connection, parent: int, first: int, pose: Pose, inertia: Array |
 
 
 def carrier_of(robot: Robot, body: str, what: str) -> tuple[str, Pose]:
-    """The link that carries a body of the file, and the body's frame seen from it.
+    """The link that carries a body of the file, and the body's frame relative to it.
 
-    The base, by its name or "base", is seen from the world: there the pose is the identity.
+    The base, by its name or "base", is given relative to the world: its pose is the identity.
     """
     carriers = {lump.name: (link.name, lump.pose) for link in robot.links for lump in link.lumps}
     names = [link.name for link in robot.links if not link.virtual]
@@ -116,11 +116,13 @@ def carrier_of(robot: Robot, body: str, what: str) -> tuple[str, Pose]:
     if body in ("base", robot.base):
         return robot.base, Pose()
     valid = dict.fromkeys(("base", robot.base, *names, *carriers))
-    raise RobotError(f"{what}: {choices('link', body, valid)} 'base' is what the robot stands on, whatever its name.")
+    raise RobotError(
+        f"{what}: {choices('link', body, valid)} 'base' is the fixed base of the robot, whatever its name."
+    )
 
 
 def refuse_adrift(robot: Robot) -> None:
-    """Refuse a body that moves freely, or turns about a point, and that no loop holds: nothing would drive it."""
+    """Raises an error for a free body or ball joint that no loop constrains: nothing would drive it."""
     ends = [end.link for loop in robot.loops if isinstance(loop, FrameLoop) for end in loop.ends]
     held = {joint for link in ends for joint in robot.ancestors(robot.link_index(link))}
     for i, joint in enumerate(robot.joints):
@@ -129,9 +131,9 @@ def refuse_adrift(robot: Robot) -> None:
             kind = next(kind for kind, coordinates in COORDINATES.items() if coordinates[0] == first)
             body = robot.links[i + len(COORDINATES[kind]) - 1].name
             raise RobotError(
-                f"Joint '{name}' of '{body}' is a {kind} joint and no loop holds '{body}'. Floating bases and loose "
-                "bodies are not supported: state the loops that hold it, or make it fixed if it does not move in the "
-                "recordings."
+                f"Joint '{name}' of '{body}' is a {kind} joint and '{body}' is not part of a loop. Floating bases and "
+                "free bodies are not supported: add the loops that constrain it, or make it fixed if it does not move "
+                "in the recordings."
             )
 
 
@@ -153,10 +155,10 @@ def _finite(link: Link) -> Link:
 
 
 def unique(what: str, names: Iterable[str]) -> None:
-    """Refuse a name that is given twice."""
+    """Raises an error for a name that is given twice."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise RobotError(f"Two {what}s are called '{twice[0]}'. Give every {what} its own name.")
+        raise RobotError(f"Two {what}s are named '{twice[0]}'. Give every {what} its own name.")
 
 
 def _root(robot: str, bodies: Mapping[str, Array | None], connections: Sequence[Connection]) -> str:
@@ -166,12 +168,12 @@ def _root(robot: str, bodies: Mapping[str, Array | None], connections: Sequence[
     for c in connections:
         for role, name in (("parent", c.parent), ("child", c.child)):
             if name not in bodies:
-                raise RobotError(f"Joint '{c.name}' names a {role} that is missing. {choices('link', name, bodies)}")
+                raise RobotError(f"The {role} of joint '{c.name}' is missing. {choices('link', name, bodies)}")
         if c.child in parent_joint:
             raise RobotError(
                 f"Link '{c.child}' has two parents, by the joints '{parent_joint[c.child]}' and '{c.name}': this file "
-                "can describe a tree only. Remove one of the two joints; where it closes a loop that moves, describe "
-                "the robot in a table (.toml) with a [[loop]], or in MJCF with an <equality>."
+                "can describe trees only. Remove one of the two joints; if it closes a moving loop, describe the "
+                "robot in a table (.toml) with a [[loop]], or in MJCF with an <equality>."
             )
         parent_joint[c.child] = c.name
     roots = [name for name in bodies if name not in parent_joint]
@@ -186,7 +188,7 @@ def _root(robot: str, bodies: Mapping[str, Array | None], connections: Sequence[
 
 
 def _parents_first(robot: str, base: str, connections: Sequence[Connection]) -> list[Connection]:
-    """The order of the file, except where a child comes before its parent."""
+    """The order of the file, except that parents come before their children."""
     below: dict[str, list[int]] = defaultdict(list)
     for i, c in enumerate(connections):
         below[c.parent].append(i)
@@ -200,14 +202,14 @@ def _parents_first(robot: str, base: str, connections: Sequence[Connection]) -> 
     if len(ordered) < len(connections):
         reached = {c.name for c in ordered}
         lost = ", ".join(c.name for c in connections if c.name not in reached)
-        raise RobotError(f"Robot '{robot}': the joints {lost} form a cycle that '{base}' does not carry.")
+        raise RobotError(f"Robot '{robot}': the joints {lost} form a cycle that is not connected to '{base}'.")
     return ordered
 
 
 def checked_limits(
     joint: str, lower: float | None, upper: float | None, velocity: float | None, effort: float | None
 ) -> Limits:
-    """Limits of a joint, ±inf where the file is silent; the wrong way round or negative is an error."""
+    """Limits of a joint, ±inf where the file gives none; raises an error if they are reversed or negative."""
     low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
     if low > high:
         raise RobotError(f"Joint '{joint}': the lower limit {low:g} is above the upper limit {high:g}.")
@@ -220,7 +222,7 @@ def checked_limits(
 def turn(axis: int, angle: float) -> Pose:
     """Rotation [rad] about x (0), y (1) or z (2), exact at multiples of π/2.
 
-    cos(π/2) is 6e-17 in floating point: left in, it would couple columns of the regressor that are not coupled.
+    cos(π/2) is 6e-17 in floating point, which would couple columns of the regressor that are independent.
     """
     c, s = (0.0 if abs(value) < 1e-15 else float(value) for value in (np.cos(angle), np.sin(angle)))
     j, k = (axis + 1) % 3, (axis + 2) % 3

@@ -1,4 +1,4 @@
-"""The corners of meshes, for shapes that enclose them: STL, binary or text, and OBJ. Nothing else is read."""
+"""The vertices of meshes, for shapes that enclose them: STL, binary or text, and OBJ. Nothing else is read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from steelyard._arrays import Array
 from steelyard.errors import RobotError
 
 SUFFIXES = (".stl", ".obj")
-# A binary STL file: a header, the number of triangles, and for each a normal, three corners and two bytes.
+# A binary STL file: a header, the number of triangles, and for each a normal, three vertices and two bytes.
 _HEADER, _TRIANGLE = 84, np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
 
 
 def mesh_corners(path: Path) -> Array:
-    """(N, 3) corners of a mesh in the file's own unit and frame."""
+    """(N, 3) vertices of a mesh in the file's own unit and frame."""
     if path.suffix.lower() not in SUFFIXES:
         raise RobotError(
-            f"The mesh '{path}' is of a kind that is not read. Valid: {', '.join(SUFFIXES)}. Convert it, or state a "
-            "capsule for its link."
+            f"The mesh '{path}' has an unsupported format. Valid: {', '.join(SUFFIXES)}. Convert it, or add a capsule "
+            "for its link."
         )
     try:
         content = path.read_bytes()
@@ -27,12 +27,12 @@ def mesh_corners(path: Path) -> Array:
         raise RobotError(f"Cannot read the mesh '{path}': {problem}.") from problem
     corners = _stl(content) if path.suffix.lower() == ".stl" else _lines(content, b"v")
     if corners is None or not len(corners) or not np.all(np.isfinite(corners)):
-        raise RobotError(f"The mesh '{path}' holds no corners that can be read: it is damaged, or not {path.suffix}.")
+        raise RobotError(f"The mesh '{path}' contains no readable vertices: it is damaged, or not {path.suffix}.")
     return corners
 
 
 def _stl(content: bytes) -> Array | None:
-    """Text files start with the word solid, but so do some binary ones: the length tells."""
+    """Vertices of an STL file. Text files start with the word solid, but so do some binary ones: the length decides."""
     if len(content) >= _HEADER:
         count = int.from_bytes(content[80:84], "little")
         if len(content) == _HEADER + count * _TRIANGLE.itemsize:
@@ -41,7 +41,7 @@ def _stl(content: bytes) -> Array | None:
 
 
 def _lines(content: bytes, word: bytes) -> Array | None:
-    """The three numbers after a word, of every line that starts with it; None where a line has others."""
+    """The three numbers after a word, for every line that starts with it; None if a line has others."""
     rows = [line.split()[1:4] for line in content.splitlines() if line.split()[:1] == [word]]
     try:
         return np.array(rows, float).reshape(-1, 3)

@@ -1,10 +1,10 @@
 """MJCF, through the compiled model of MuJoCo.
 
 Read: bodies with their compiled inertias, hinge and slide joints with range, armature, damping and friction loss, joint
-springs, tendons that are springs between two sites, and gravity. Of parallel robots: free and ball joints (without
+springs, tendons that are springs between two sites, and gravity. For parallel robots: free and ball joints (without
 damping, friction loss and armature, which do not act along their coordinates), equality constraints of kind connect,
-weld and joint as loops, and which joints have an actuator. Not read: what actuators do, contacts and gravity
-compensation; they are effects beside the rigid-body model, to be stated as terms.
+weld and joint as loops, and which joints have an actuator. Not read: actuator dynamics, contacts and gravity
+compensation; these are effects outside the rigid-body model, to be stated as terms.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LOOPS = ("connect", "weld", "joint")  # kinds of equality constraints that are r
 
 
 def read_mjcf(path: Path) -> Robot:
-    """The robot in an MJCF file; includes and meshes are found beside it, as MuJoCo finds them."""
+    """The robot in an MJCF file; includes and meshes are searched relative to it, as in MuJoCo."""
     return _read(*compiled(path), path)
 
 
 def read_mjcf_text(text: str, path: Path, *, fused: bool = True) -> Robot:
-    """The robot in the text of an MJCF file without includes, as if it lay at `path`: meshes are found beside that.
+    """The robot in the text of an MJCF file without includes; meshes are searched relative to `path`.
 
-    With `fused` false, bodies that <compiler fusestatic> would merge into others are read as bodies of their own.
+    With `fused` false, bodies that <compiler fusestatic> would merge into others are read as separate bodies.
     """
 
     return _read(*compiled_text(text, path, fused=fused), path)
@@ -57,7 +57,7 @@ def compiled(path: Path) -> tuple[ModuleType, Any]:
 
 
 def compiled_text(text: str, path: Path, *, fused: bool = True) -> tuple[ModuleType, Any]:
-    """The same of a text, see `read_mjcf_text`."""
+    """The same for a text, see `read_mjcf_text`."""
 
     def compile_text(mujoco: ModuleType) -> Any:
         spec = mujoco.MjSpec.from_string(text)
@@ -87,7 +87,7 @@ def _mujoco() -> ModuleType:
 
 @contextmanager
 def _quiet(mujoco: ModuleType) -> Iterator[None]:
-    """Keep MuJoCo from printing and from leaving a log file in the user's folder; what matters is checked here."""
+    """Keep MuJoCo from printing and from leaving a log file in the user's folder; its results are checked here."""
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda _: None)
     try:
@@ -142,12 +142,12 @@ def kind_of(mujoco: ModuleType, family: str, number: int) -> str:
 
 
 def _off(mujoco: ModuleType, model: Any, *what: str) -> bool:
-    """Whether the model's options switch one of these effects off."""
+    """Whether the model's options disable one of these effects."""
     return any(model.opt.disableflags & getattr(mujoco.mjtDisableBit, f"mjDSBL_{one}", 0) for one in what)
 
 
 def _active(mujoco: ModuleType, model: Any) -> list[int]:
-    """The equality constraints that hold when a simulation starts."""
+    """The equality constraints that are active when a simulation starts."""
     if _off(mujoco, model, "EQUALITY", "CONSTRAINT"):
         return []
     return [e for e in range(model.neq) if model.eq_active0[e]]
@@ -158,13 +158,13 @@ def _refuse_constraints(mujoco: ModuleType, model: Any) -> None:
     if others:
         raise RobotError(
             f"The model has equality constraints of kind {', '.join(sorted(others))}, which are not supported: only "
-            f"{', '.join(LOOPS)}. Remove them, and make the joints fixed that depend on others."
+            f"{', '.join(LOOPS)}. Remove them, and make dependent joints fixed."
         )
     tendons = [name_of(mujoco, model, "TENDON", k) for k in range(model.ntendon) if not _is_spring(mujoco, model, k)]
     if tendons:
         raise RobotError(
             f"The model has tendons ({', '.join(tendons)}) that are not supported: only a <spatial> tendon between two "
-            "sites that does nothing but pull, with a stiffness and one springlength. Remove the others."
+            "sites that acts as a spring only, with a stiffness and one springlength. Remove the others."
         )
     if model.nflex:
         raise RobotError("The model has flexible bodies (<flex>), which are not supported: links are rigid.")
@@ -181,7 +181,7 @@ def _is_spring(mujoco: ModuleType, model: Any, k: int) -> bool:
 
 
 def _is_linear(model: Any, what: str, k: int) -> bool:
-    """False where a stiffness has higher powers, which MuJoCo knows since version 4."""
+    """False where a stiffness has higher powers, which MuJoCo supports since version 4."""
     return not np.any(getattr(model, f"{what}_stiffnesspoly", np.zeros((k + 1, 1)))[k])
 
 
@@ -191,11 +191,13 @@ def _joint_springs(mujoco: ModuleType, model: Any) -> Iterator[tuple[Spring, str
         name, kind = name_of(mujoco, model, "JOINT", k), kind_of(mujoco, "Joint", model.jnt_type[k])
         if stiffness and kind in COORDINATES:
             raise RobotError(
-                f"Joint '{name}' is a {kind} joint with a stiffness: joint springs turn or slide. Remove it."
+                f"Joint '{name}' is a {kind} joint with a stiffness: joint springs are supported on hinge and slide "
+                "joints only. Remove it."
             )
         if not _is_linear(model, "jnt", k):
             raise RobotError(
-                f"Joint '{name}' has a stiffness with higher powers; springs are linear here. Give one number."
+                f"Joint '{name}' has a stiffness with higher powers; only linear springs are supported. Give one "
+                "number."
             )
         if stiffness:
             free = float(model.qpos_spring[int(model.jnt_qposadr[k])])
@@ -214,7 +216,7 @@ def _tendon_springs(mujoco: ModuleType, model: Any, frames: Frames) -> Iterator[
 class Frames:
     """Frames of the compiled model on the moving bodies that carry them, or on the world.
 
-    Bodies without joints hang on the moving body before them, wherever that is: at the reference position.
+    Bodies without joints are attached to the moving body before them, at its reference position.
     """
 
     def __init__(self, mujoco: ModuleType, model: Any) -> None:
@@ -223,7 +225,7 @@ class Frames:
         mujoco.mj_kinematics(model, self.data)
 
     def of_body(self, body: int, local: Pose) -> Attachment:
-        """A frame seen from a body."""
+        """A frame relative to a body."""
         return self._carried(body, self._world("x", body) @ local)
 
     def of_site(self, site: int) -> Attachment:
@@ -252,12 +254,12 @@ def _loops(mujoco: ModuleType, model: Any, frames: Frames) -> Iterator[Loop]:
         if kind == "joint":
             yield _joint_loop(mujoco, model, name, objects, data)
             continue
-        # A weld whose torques count nothing is a connect.
+        # A weld whose torques have no weight is a connect.
         components = FRAME if kind == "weld" and data[10] != 0.0 else POINT
         if int(model.eq_objtype[e]) == int(mujoco.mjtObj.mjOBJ_SITE):
             first, second = (frames.of_site(site) for site in objects)
         else:
-            # connect: the anchor on body 1, then on body 2. weld: on body 2, then on body 1, and body 2's turn from 1
+            # connect: the anchor on body 1, then on body 2. weld: on 2, then on 1, and rotation from 1 to 2
             on_first, on_second = (data[0:3], data[3:6]) if kind == "connect" else (data[3:6], data[0:3])
             turned = _rotation(data[6:10]) if kind == "weld" else np.eye(3)
             first = frames.of_body(objects[0], Pose(turned, on_first))
@@ -269,9 +271,7 @@ def _joint_loop(mujoco: ModuleType, model: Any, name: str, joints: tuple[int, in
     """q₁ − ref₁ = Σ_k polycoef[k] (q₂ − ref₂)^k, written out in powers of q₂."""
     first = name_of(mujoco, model, "JOINT", joints[0])
     if joints[1] < 0:
-        raise RobotError(
-            f"Equality '{name}' holds joint '{first}' where it is. Remove the joint, which fixes its body."
-        )
+        raise RobotError(f"Equality '{name}' fixes joint '{first}'. Remove the joint instead, which fixes its body.")
     reference = [float(model.qpos0[int(model.jnt_qposadr[k])]) for k in joints]
     shifted = Polynomial(data[:5])(Polynomial([-reference[1], 1.0])) + reference[0]
     coefficients = tuple(float(c) for c in shifted.trim().coef)
@@ -286,17 +286,19 @@ def _actuated(mujoco: ModuleType, model: Any) -> tuple[str, ...]:
         name = name_of(mujoco, model, "ACTUATOR", k)
         if kind not in ("joint", "jointinparent"):
             raise RobotError(
-                f"Actuator '{name}' works on a {kind}. In a model with <equality> the actuators tell which joints "
-                "motors drive: put it on a joint, or remove it."
+                f"Actuator '{name}' acts on a {kind}. In a model with <equality> the actuators define which joints "
+                "have motors: put it on a joint, or remove it."
             )
         if kind_of(mujoco, "Joint", model.jnt_type[target]) in COORDINATES:
             joint = name_of(mujoco, model, "JOINT", target)
-            raise RobotError(f"Actuator '{name}' drives '{joint}', which neither turns nor slides. Use hinge or slide.")
+            raise RobotError(
+                f"Actuator '{name}' drives '{joint}', which is neither a hinge nor a slide joint. Use one of these."
+            )
         driven.add(target)
     if not driven:
         raise RobotError(
-            "The model has <equality> loops, so it must say which joints motors drive and encoders read, and it has no "
-            'actuator. Add an <actuator> section with one entry a driven joint, e.g. <motor joint="…"/>.'
+            "The model has <equality> loops, so it must define the joints with motors and encoders, and it has no "
+            'actuator. Add an <actuator> section with one entry per driven joint, e.g. <motor joint="…"/>.'
         )
     return tuple(name_of(mujoco, model, "JOINT", k) for k in sorted(driven))
 
@@ -317,9 +319,9 @@ def name_of(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
 
 
 def _connections(mujoco: ModuleType, model: Any, b: int, names: list[str]) -> list[Connection]:
-    """What carries body b: its joints in order, each seen in the body's frame, or one fixed connection.
+    """The connections of body b to its parent: its joints in order, each in the body's frame, or one fixed connection.
 
-    MuJoCo turns body frames joint by joint about axes given in that frame, from the reference position q₀ (`ref`):
+    MuJoCo moves body frames joint by joint about axes given in that frame, from the reference position q₀ (`ref`):
         T(q) = T_body · Π_k exp(S_k (q_k − q₀_k))   with S_k = (axis, pos × axis) of joint k
     """
     body, parent = names[b], names[int(model.body_parentid[b])]
@@ -367,7 +369,7 @@ def _moving(mujoco: ModuleType, model: Any, k: int, name: str, parent: str, chil
 
 
 def _displacement(axis: Array, point: Array, q: float, *, slides: bool) -> Pose:
-    """exp(S q): a shift along the axis, or Rodrigues' rotation about it through `point`."""
+    """exp(S q): a translation along the axis, or Rodrigues' rotation about it through `point`."""
     if slides:
         return Pose(position=axis * q)
     k = skew(axis)

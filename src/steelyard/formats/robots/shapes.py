@@ -20,21 +20,21 @@ from steelyard.formats.robots.mjcf import Frames, compiled, kind_of, name_of
 from steelyard.formats.robots.urdf import connection_of, origin_of, parse, required, root_tag, vector_of
 from steelyard.formats.robots.urdf import name_of as named
 from steelyard.model.pose import Pose
-from steelyard.motion.capsules import around, enclosing
+from steelyard.motion.capsules import enclosing, enclosing_capsule
 from steelyard.motion.obstacles import Capsule
 
 _GEOMETRIES = ("box", "cylinder", "sphere", "capsule", "mesh")
-# Geoms that no robot has: the ground it stands on.
+# Kinds of geoms that are not part of a robot: the ground.
 _GROUND = ("plane", "hfield")
 
 
 def read_capsules(source: str | Path, without: Collection[str] = ()) -> tuple[Capsule, ...]:
     """A capsule around every shape of a robot file, on the moving link that carries it, or on the base.
 
-    Of a URDF link the <collision> elements, else the <visual> ones; of an MJCF body the geoms that can touch, else all.
-    Tables (`.toml`, built-in robots) have no shapes: nothing is returned, and `capsules.skeleton` is what there is. A
-    mesh that cannot be found or read is an error that names it. The shapes on the links `without`, of which somebody
-    knows better, are not looked at.
+    For a URDF link the <collision> elements, else the <visual> ones; for an MJCF body the geoms that can touch, else
+    all. Tables (`.toml`, built-in robots) have no shapes: the result is empty, and `capsules.skeleton` can be used
+    instead. A mesh that cannot be found or read raises an error that names it. Shapes of the links in `without`, which
+    are known otherwise, are not read.
     """
     path = Path(source)
     if (isinstance(source, str) and source in builtin_robots()) or path.suffix.lower() == ".toml":
@@ -52,7 +52,7 @@ def read_capsules(source: str | Path, without: Collection[str] = ()) -> tuple[Ca
 
 
 def _along_z(link: str, pose: Pose, along: Array, off: Array) -> Capsule:
-    """The capsule about the z axis of a frame around circles `along` it of radius `off`."""
+    """The capsule about the z axis of a frame around circles of radius `off` at `along`."""
     start, end, radius = enclosing(along, off)
     z = pose.rotation[:, 2]
     return Capsule(link, pose.position + start * z, pose.position + end * z, radius)
@@ -73,7 +73,7 @@ def _box(link: str, pose: Pose, size: Array) -> Capsule:
 
 
 def _cloud(link: str, pose: Pose, points: Array) -> Capsule:
-    return around(points @ pose.rotation.T + pose.position, link)
+    return enclosing_capsule(points @ pose.rotation.T + pose.position, link)
 
 
 # --- URDF -------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _of_urdf(root: Element, folder: Path, without: Collection[str]) -> Iterator[
     for link in root.findall("link"):
         name, pose = named(link), Pose()
         carrier = name
-        # up along fixed joints, to the link that moves or the base
+        # up along fixed joints, to the moving link or the base
         while carrier in joints and joints[carrier].kind == "fixed":
             pose = joints[carrier].pose @ pose
             carrier = joints[carrier].parent
@@ -115,7 +115,7 @@ def _of_geometry(shape: Element, link: str, pose: Pose, what: str, folder: Path)
 
 
 def _found(name: str, folder: Path, what: str) -> Path:
-    """The file of a mesh: beside the robot file, or in the package of that name in a folder above it."""
+    """The file of a mesh: relative to the robot file, or in the package of that name in a folder above it."""
     address = urlparse(name)
     inner = unquote(address.path).lstrip("/")
     if address.scheme == "package":
@@ -130,8 +130,8 @@ def _found(name: str, folder: Path, what: str) -> Path:
         if path.is_file():
             return path
     raise RobotError(
-        f"{what}: the mesh '{name}' is not where the robot file says, as seen from {folder}. Put it there (a package "
-        "into a folder above the file), or state capsules for the links instead."
+        f"{what}: the mesh '{name}' was not found at the path in the robot file, relative to {folder}. Put it there (a "
+        "package into a folder above the file), or add capsules for the links instead."
     )
 
 
@@ -171,13 +171,13 @@ def _of_geom(mujoco: ModuleType, model: Any, geom: int, kind: str, link: str, po
         first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
         return _cloud(link, pose, np.array(model.mesh_vert[first : first + count], float))
     raise RobotError(
-        f"Geom '{name_of(mujoco, model, 'GEOM', geom)}' is of kind {kind}, which has no capsule: use a mesh or a "
-        "simple shape, or state capsules for the links instead."
+        f"Geom '{name_of(mujoco, model, 'GEOM', geom)}' has the type {kind}, which cannot be enclosed in a capsule: "
+        "use a mesh or a simple shape, or add capsules for the links instead."
     )
 
 
 def _ellipsoid(link: str, pose: Pose, half: Array) -> Capsule:
-    """Half axes a ≥ b ≥ c: the capsule along a of radius b whose caps end where the ellipsoid does holds it."""
+    """Half axes a ≥ b ≥ c: enclosed by the capsule along a of radius b whose caps end where the ellipsoid does."""
     order = np.argsort(half)[::-1]
     longest, radius = float(half[order[0]]), float(half[order[1]])
     turned = replace(pose, rotation=pose.rotation[:, np.roll(order, -1)])

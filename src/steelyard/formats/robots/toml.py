@@ -2,20 +2,20 @@
 
     name = "arm"
     convention = "mdh"              # or "dh"
-    terms = ["rotor", "viscous"]    # optional: what to identify besides the links
+    terms = ["rotor", "viscous"]    # optional: terms to identify in addition to the links
     gravity = [0, 0, -9.80665]      # optional; in the world frame
     base_xyz = [0, 0, 0]            # optional, with base_rpy: frame 0 in the world
     base_rpy = ["pi", 0, 0]
 
-    [[joint]]                       # one per joint; the link it moves goes with it
+    [[joint]]                       # one per joint, with the link it moves
     name = "joint1"
     link = "link1"                  # default: "link" and the joint's number
     parent = "base"                 # default: the link of the joint before
     kind = "revolute"               # default; or continuous, prismatic, fixed, free (the platform of a parallel robot)
-    alpha = "-pi/2"                 # mdh: gamma b alpha d theta r;   dh: theta d a alpha;   0 where left out
+    alpha = "-pi/2"                 # mdh: gamma b alpha d theta r;   dh: theta d a alpha;   default 0
     lower = -3.1                    # optional, with upper, velocity, effort: limits
     rotor = 0.4                     # optional, with viscous, coulomb, offset: nominal drive values
-    inertia = { ZZ = 0.1, M = 2 }   # optional: about the link frame; M is a must, what else is left out is zero
+    inertia = { ZZ = 0.1, M = 2 }   # optional: about the link frame; M is required, others are zero by default
     # or: mass = 2, com = [0, 0, 0.1], inertia_com = [xx, xy, xz, yy, yz, zz]
 
     [coupling]                      # optional: motor 6 turns at q̇5 + q̇6
@@ -29,11 +29,11 @@
     links = ["base", "link2"]
     points = [[0, 0, 0.5], [0.3, 0, 0]]
 
-A parallel robot is a tree and the loops that close it; then the joints that motors drive are named, at the top:
+A parallel robot is a tree with loops; the joints driven by motors are named at the top:
 
     actuated = ["joint1", "joint3"]
-    legs = [["joint1", "joint2"], ["joint3", "joint4"]]     # optional: legs that are built alike
-    home = { joint1 = "pi/2", joint3 = 0.4 }                # optional: about where the loops close; zero where left out
+    legs = [["joint1", "joint2"], ["joint3", "joint4"]]     # optional: legs of the same design
+    home = { joint1 = "pi/2", joint3 = 0.4 }                # optional: posture near which the loops close; default zero
 
     [[loop]]                        # see `LoopTable`
     kind = "point"
@@ -42,8 +42,8 @@ A parallel robot is a tree and the loops that close it; then the joints that mot
 
 mdh (Khalil–Kleinfinger): ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r), the frame of link j on the axis of joint j.
 dh (standard, distal):    ᵃT_j = Rz(θ) Tz(d) Tx(a) Rx(α), the frame of link j at its far end.
-The joint variable is added to θ if the joint turns, to r (mdh) or d (dh) if it slides. A free joint has six, "joint.x"
-to "joint.rz", which move the link on from there: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
+The joint variable is added to θ of a revolute joint, to r (mdh) or d (dh) of a prismatic one. A free joint has six,
+"joint.x" to "joint.rz", applied after the pose above: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from steelyard.model.springs import GasCompensator
 
 
 class Inertia(msgspec.Struct, forbid_unknown_fields=True):
-    """Ten parameters about the link frame. M is asked for so that nobody states an inertia without its mass."""
+    """Ten parameters about the link frame. M is required, so that no inertia is stated without its mass."""
 
     M: float
     XX: float = 0.0
@@ -92,7 +92,7 @@ class Inertia(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JointRow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a joint has in both conventions [m, rad, SI]."""
+    """Fields of a joint in both conventions [m, rad, SI]."""
 
     name: str
     link: str | None = None
@@ -142,7 +142,7 @@ class CompensatorTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
 
 
 class RobotTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A whole file. `description` and `source` are for its reader."""
+    """A whole file. `description` and `source` are comments for readers."""
 
     name: str
     convention: Literal["mdh", "dh"]
@@ -172,7 +172,7 @@ def read_table(content: bytes, where: str) -> Robot:
     try:
         raw = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
-        raise RobotError(f"'{where}' is not a text file in UTF-8, so not TOML: {problem}.") from problem
+        raise RobotError(f"'{where}' is not UTF-8 text and so not valid TOML: {problem}.") from problem
     except (ValueError, RecursionError) as problem:
         raise RobotError(f"'{where}' is not valid TOML: {problem}.") from problem
     try:
@@ -238,7 +238,9 @@ def _inertia(row: JointRow) -> Array | None:
     by_com = (row.mass, row.com, row.inertia_com)
     if row.inertia is not None:
         if by_com != (None, None, None):
-            raise RobotError(f"{what} gives its link's inertia twice: keep either inertia or mass, com, inertia_com.")
+            raise RobotError(
+                f"{what} gives the inertia of its link twice: keep either inertia, or mass, com and inertia_com."
+            )
         vector = np.array([getattr(row.inertia, symbol) for symbol in INERTIAL], float)
     elif row.mass is not None and row.com is not None and row.inertia_com is not None:
         xx, xy, xz, yy, yz, zz = row.inertia_com
@@ -247,14 +249,14 @@ def _inertia(row: JointRow) -> Array | None:
     elif by_com == (None, None, None):
         return None
     else:
-        raise RobotError(f"{what} gives its link's inertia in part: mass, com and inertia_com go together.")
+        raise RobotError(f"{what} gives only part of the inertia of its link: give mass, com and inertia_com together.")
     if vector[9] < 0:
         raise RobotError(f"{what}: the mass {vector[9]:g} kg of its link is negative.")
     return vector
 
 
 def _coupling(table: dict[str, dict[str, float]], names: list[str]) -> Array | None:
-    """C with q̇_motor = C q̇, both on the joint side: ones on the diagonal and what the table says beside them."""
+    """C with q̇_motor = C q̇, both on the joint side: ones on the diagonal, other entries from the table."""
     if not table:
         return None
     c = np.eye(len(names))
@@ -264,7 +266,9 @@ def _coupling(table: dict[str, dict[str, float]], names: list[str]) -> Array | N
                 if name not in names:
                     raise RobotError(f"[coupling]: {choices('moving joint', name, names)}")
             if motor == joint:
-                raise RobotError(f"[coupling] {motor}: its own joint counts one by definition. Name others only.")
+                raise RobotError(
+                    f"[coupling] {motor}: the ratio of its own joint is 1 by definition. List other joints only."
+                )
             c[names.index(motor), names.index(joint)] = factor
     return c
 
@@ -306,19 +310,19 @@ def _refuse_drive(row: JointRow) -> None:
     keys = ("lower", "upper", "velocity", "effort", "rotor", "viscous", "coulomb", "offset")
     given = [key for key in keys if getattr(row, key) is not None]
     if given:
-        raise RobotError(f"joint '{row.name}' is free: no motor drives it and nothing rubs. Remove {', '.join(given)}.")
+        raise RobotError(f"joint '{row.name}' is free: it has no motor and no friction. Remove {', '.join(given)}.")
 
 
 def mdh_pose(gamma: float, b: float, alpha: float, d: float, theta: float, r: float) -> Pose:
-    """Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r); turning by q or sliding by q about its z is the joint."""
+    """Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r); the joint rotates about, or translates along, z of this pose by q."""
     return turn(2, gamma) @ shift(z=b) @ turn(0, alpha) @ shift(x=d) @ turn(2, theta) @ shift(z=r)
 
 
 def dh_screw(theta: float, d: float, a: float, alpha: float) -> tuple[Pose, Array, Array]:
     """Pose, axis and point with pose · exp(S q) = Rz(θ + q) Tz(d) Tx(a) Rx(α).
 
-    The joint's z axis is that of the frame before; seen from the new frame it points along (0, sin α, cos α) and
-    passes through (−a, 0, 0).
+    The joint's z axis is that of the frame before; in the new frame it points along (0, sin α, cos α) and passes
+    through (−a, 0, 0).
     """
     pose = turn(2, theta) @ shift(z=d) @ shift(x=a) @ turn(0, alpha)
     return pose, turn(0, alpha).rotation.T @ np.array([0.0, 0.0, 1.0]), np.array([-a, 0.0, 0.0])

@@ -1,4 +1,4 @@
-"""Loops of parallel robots as [[loop]] tables, and what goes with them: driven joints, home posture, legs alike."""
+"""Loops of parallel robots as [[loop]] tables, with their driven joints, home posture and equal legs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Home = dict[str, Angle | dict[str, Angle]]
 
 
 class LoopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """[[loop]]: see `steelyard.robot.FrameLoop` and `JointLoop` [m, rad]. `name` is "loop1", "loop2", … if left out.
+    """[[loop]]: see `steelyard.robot.FrameLoop` and `JointLoop` [m, rad]. `name` defaults to "loop1", "loop2", …
 
     point   links, points: a ball joint that was cut
     axis    links, points, rpy: a revolute joint about z that was cut
     frame   links, points, rpy: a rigid connection
     joint   joint, other, polynomial: a joint that follows another, q_joint = Σ_k polynomial[k] · q_other^k
-    `components`, e.g. ["x", "y", "rz"], in the place of `kind` names what is kept together one by one. `points` and
-    `rpy` place a frame on each of the two links, zeros where left out. Links may be bodies on fixed joints, or the
-    base, whose frames are seen from the world.
+    `components`, e.g. ["x", "y", "rz"], may replace `kind`: the constrained components, one by one. `points` and
+    `rpy` place a frame on each of the two links (default zero). Links may be bodies on fixed joints, or the base, whose
+    frames are relative to the world.
     """
 
     name: str | None = None
@@ -43,7 +43,7 @@ class LoopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     polynomial: tuple[Angle, ...] | None = None
 
 
-# What every kind keeps together; a joint that follows another has no frames.
+# Constrained components of each kind; a joint that follows another has no frames.
 KINDS: dict[str, tuple[Component, ...]] = {"point": POINT, "axis": AXIS, "frame": FRAME, "joint": ()}
 ON_FRAMES = (("links",), ("points", "rpy"))
 ON_JOINTS = (("joint", "other"), ("polynomial",))
@@ -60,7 +60,7 @@ def with_loops(
     loops = tuple(loop_of(robot, table, f"loop{i + 1}") for i, table in enumerate(tables))
     if home is not None and not loops:
         raise RobotError(
-            "home says how the loops are assembled, and there is no [[loop]]. State the loops, or remove home."
+            "home defines how the loops are assembled, and there is no [[loop]]. Add the loops, or remove home."
         )
     closed = replace(robot, loops=loops, actuated=actuated, home=_home(robot, home), legs=legs)
     refuse_adrift(closed)
@@ -71,7 +71,7 @@ def loop_of(robot: Robot, table: LoopTable, default_name: str) -> Loop:
     name = default_name if table.name is None else table.name
     what = f"loop '{name}'"
     if (table.kind is None) == (table.components is None):
-        raise RobotError(f"{what} needs either a kind ({', '.join(KINDS)}) or the components it keeps together.")
+        raise RobotError(f"{what} needs either a kind ({', '.join(KINDS)}) or the components that it constrains.")
     if table.kind is not None and table.kind not in KINDS:
         raise RobotError(f"{what}: {choices('kind', table.kind, KINDS)}")
     needed, allowed = ON_JOINTS if table.kind == "joint" else ON_FRAMES
@@ -82,7 +82,7 @@ def loop_of(robot: Robot, table: LoopTable, default_name: str) -> Loop:
     if table.joint is not None and table.other is not None:
         polynomial = (0.0, 1.0) if table.polynomial is None else table.polynomial
         if not polynomial:
-            raise RobotError(f"{what}: the polynomial is empty. Give its coefficients, the constant one first.")
+            raise RobotError(f"{what}: the polynomial is empty. Give its coefficients, the constant term first.")
         return JointLoop(name, table.joint, table.other, tuple(radians(c, f"{what}, polynomial") for c in polynomial))
     if table.links is not None:
         points = table.points or ((0.0, 0.0, 0.0),) * 2
@@ -107,10 +107,10 @@ def _attachment(robot: Robot, link: str, point: Vector, rpy: Angles, what: str) 
 
 
 def _home(robot: Robot, table: Home | None) -> Array | None:
-    """Positions (n_t,) by joint name, zero where the table is silent.
+    """Positions (n_t,) by joint name, zero where the table gives none.
 
-    A name with a dot, of a coordinate of a free body, is written "platform.z" = 0.3 or platform.z = 0.3 (which TOML
-    reads as a table).
+    A name with a dot (a coordinate of a free body) is written "platform.z" = 0.3 or platform.z = 0.3 (which TOML reads
+    as a table).
     """
     if table is None:
         return None

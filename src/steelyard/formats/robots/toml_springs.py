@@ -22,8 +22,8 @@ class SpringTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     crank            joint, anchor_below, anchor_above, angle, free (a length)
     tension          links and points of its two ends, free (a length)
     constant-force   links and points of its two ends
-    Without `free` what is free is unknown, and one more column is identified. Links may be bodies on fixed joints, or
-    the base, whose points are in the world's frame.
+    Without `free` the relaxed position or length is unknown, and one more column is identified. Links may be bodies on
+    fixed joints, or the base, whose points are in the world frame.
     """
 
     kind: str
@@ -47,7 +47,7 @@ SPRINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def with_springs(robot: Robot, tables: Sequence[SpringTable]) -> Robot:
-    """The robot with more springs, and the term `springs` among those it suggests: for URDF, which has no springs."""
+    """The robot with more springs, and `springs` among its suggested terms: for URDF, which has no springs."""
     if not tables:
         return robot
     terms = robot.terms

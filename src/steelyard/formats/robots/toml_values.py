@@ -1,4 +1,4 @@
-"""Values of TOML tables, checked: keys and words that exist, numbers that are finite, angles as multiples of π."""
+"""Checked values of TOML tables: known keys and words, finite numbers, angles as multiples of π."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MULTIPLE_OF_PI = re.compile(r"([+-]?)([0-9]{1,3})?\*?pi(?:/([1-9][0-9]{0,2}))?")
 
 
 def typed(raw: dict[str, Any], kind: type[T], what: str, words: Mapping[str, Iterable[str]] | None = None) -> T:
-    """`raw` as a Struct; a wrong key, type or number is named, with the keys that exist and the `words` a key takes."""
+    """`raw` as a Struct; the error for a wrong key, type or number lists the valid keys, or the `words` of a key."""
     for given in raw:
         if given not in kind.__struct_fields__:
             raise RobotError(f"{what}: {choices('key', given, kind.__struct_fields__)}")
@@ -34,7 +34,7 @@ def typed(raw: dict[str, Any], kind: type[T], what: str, words: Mapping[str, Ite
 
 
 def _refuse_infinite(value: Any, what: str) -> None:
-    """TOML has nan and inf; a robot has neither."""
+    """Raises an error for nan and inf, which TOML allows."""
     if isinstance(value, dict):
         for key, item in value.items():
             _refuse_infinite(item, f"{what}, {key}")
@@ -43,7 +43,7 @@ def _refuse_infinite(value: Any, what: str) -> None:
             if not isinstance(item, dict):  # rows of joints are checked one by one, under their own names
                 _refuse_infinite(item, what)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise RobotError(f"{what}: {value} is not a finite number. Leave the key out where a value is unknown.")
+        raise RobotError(f"{what}: {value} is not a finite number. Remove the key if the value is unknown.")
 
 
 def row_name(what: str, row: dict[str, Any], i: int) -> str:

@@ -1,8 +1,8 @@
-"""URDF, with the standard library alone.
+"""URDF, with the standard library only.
 
-Frames and axes are kept as the file has them. A joint with <mimic> follows another: it is passive, all others are
-driven. Not read, because they carry no rigid-body dynamics: transmissions and simulator plugins; visuals and collisions
-are read by `shapes`.
+Frames and axes are kept as in the file. A joint with <mimic> follows another: it is passive, all others are driven. Not
+read, because they have no rigid-body dynamics: transmissions and simulator plugins. Visuals and collisions are read by
+`shapes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from steelyard.model.robot import Drive, Limits, Robot
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
-LONGEST_PROLOG = 2**16  # bytes before the root element has started; real files have a comment of a few lines
+LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
 def read_urdf(content: bytes, where: str) -> Robot:
@@ -46,7 +46,7 @@ def read_urdf(content: bytes, where: str) -> Robot:
 
 
 def root_tag(content: bytes, where: str) -> str:
-    """Name of the root element of an XML file, read without touching what is inside it."""
+    """Name of the root element of an XML file, read without parsing its contents."""
     seen: list[str] = []
     parser = _parser(where)
     parser.StartElementHandler = lambda tag, _: seen.append(tag)
@@ -79,27 +79,27 @@ def parse(content: bytes, where: str) -> Element:
 def _parser(where: str) -> expat.XMLParserType:
     def refuse(*_: object) -> None:
         raise RobotError(
-            f"'{where}' has a DOCTYPE. Robot files need none, and one can declare entities that read other files or "
-            "fill the memory, so it is refused. Remove the <!DOCTYPE …> declaration."
+            f"'{where}' has a DOCTYPE, which can declare entities that read other files or fill the memory and is "
+            "refused. Remove the <!DOCTYPE …> declaration."
         )
 
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = refuse
-    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer expat may otherwise hold bytes back
+    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer expat may otherwise delay bytes
         parser.SetReparseDeferralEnabled(False)
     return parser
 
 
 def _feed_prolog(parser: expat.XMLParserType, content: bytes, where: str, started: list[str]) -> int:
-    """Feed bytes until the root element starts; how many were fed.
+    """Feed bytes until the root element starts; returns their number.
 
-    One byte at a time: expat works off the rest of a chunk after a handler has raised, so in larger chunks the
-    declarations behind the DOCTYPE would still be processed. After the root has started no DOCTYPE can follow.
-    The length is bounded because expat looks at an unfinished comment again with every byte.
+    One byte at a time: expat processes the rest of a chunk after a handler has raised, so with larger chunks the
+    declarations after the DOCTYPE would still be processed. After the root has started no DOCTYPE can follow. The
+    length is bounded because expat parses an unfinished comment again with every byte.
     """
     for i in range(len(content)):
         if i == LONGEST_PROLOG:
-            raise RobotError(f"'{where}' has no element in its first {i} bytes. Shorten the comment it starts with.")
+            raise RobotError(f"'{where}' has no element in its first {i} bytes. Shorten the comment at its start.")
         _feed(parser, content[i : i + 1], where, last=False)
         if started:
             return i + 1
@@ -109,7 +109,7 @@ def _feed_prolog(parser: expat.XMLParserType, content: bytes, where: str, starte
 def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -> None:
     try:
         parser.Parse(data, last)
-    except (expat.ExpatError, LookupError, ValueError) as problem:  # the latter two: encodings Python does not know
+    except (expat.ExpatError, LookupError, ValueError) as problem:  # the latter two: encodings unknown to Python
         raise RobotError(f"'{where}' is not well-formed XML: {problem}.") from problem
 
 
@@ -127,7 +127,7 @@ def _robot(root: Element) -> Robot:
     connections = [connection_of(joint) for joint in root.findall("joint")]
     bodies = {name_of(link): _inertia(link) for link in links}
     if any(inertia is not None for inertia in bodies.values()):
-        # URDF: a link without <inertial> weighs nothing. But a file without any is silent, not weightless.
+        # URDF: a link without <inertial> has no mass. But a file without any <inertial> has unknown inertias.
         moving = {c.child for c in connections if c.kind != "fixed"}
         bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
     tree = assemble(name, bodies, connections)
@@ -164,7 +164,9 @@ def _refuse_circle(joint: str, mimics: dict[str, JointLoop]) -> None:
     while chain[-1] in mimics:
         chain.append(mimics[chain[-1]].other)
         if chain[-1] in chain[:-1]:
-            raise RobotError(f"The joints {' → '.join(chain)} follow each other by <mimic>, so no motor drives them.")
+            raise RobotError(
+                f"The joints {' → '.join(chain)} follow each other by <mimic>, so no motor drives them. Remove one."
+            )
 
 
 def connection_of(joint: Element) -> Connection:
@@ -173,8 +175,8 @@ def connection_of(joint: Element) -> Connection:
     kind = joint.get("type")
     if kind in ("floating", "planar"):
         raise RobotError(
-            f"{what} is of type '{kind}', which is not supported: Steelyard identifies robots on a fixed base whose "
-            "joints turn or slide. Make it fixed if it does not move in the recordings."
+            f"{what} is of type '{kind}', which is not supported: Steelyard supports robots on a fixed base with "
+            "revolute and prismatic joints. Make it fixed if it does not move in the recordings."
         )
     if kind not in KINDS:
         raise RobotError(f"{what}: {choices('joint type', kind, KINDS)}")
@@ -213,12 +215,12 @@ def origin_of(element: Element, what: str) -> Pose:
 
 
 def _axis(joint: Element, what: str) -> Array:
-    """Unit axis in the joint's frame, x if the file is silent, as URDF says."""
+    """Unit axis in the joint's frame; x by default, as URDF specifies."""
     element = joint.find("axis")
     axis = np.array([1.0, 0.0, 0.0] if element is None else vector_of(element, "xyz", what, (1.0, 0.0, 0.0)))
     scale = float(np.max(np.abs(axis)))
     if scale < 1e-9:
-        raise RobotError(f"{what} has a zero axis: {axis.tolist()}. Give the direction it turns about or slides along.")
+        raise RobotError(f"{what} has a zero axis: {axis.tolist()}. Give the direction of rotation or translation.")
     axis = axis / scale  # keeps the norm of huge numbers finite
     return axis / np.linalg.norm(axis)
 
@@ -229,7 +231,7 @@ def _limits(joint: Element, name: str, kind: str) -> Limits:
         return Limits()
     what = f"joint '{name}' <limit>"
     lower, upper, velocity, effort = (_optional(element, key, what) for key in ("lower", "upper", "velocity", "effort"))
-    if kind == "continuous":  # URDF: a continuous joint has no position limits, whatever is written
+    if kind == "continuous":  # URDF: a continuous joint has no position limits, even if some are written
         lower = upper = None
     return checked_limits(name, lower, upper, velocity, effort)
 
@@ -291,7 +293,7 @@ def required(element: Element, key: str, what: str) -> float:
 
 def _number(text: str, what: str) -> float:
     try:
-        value = float(text.replace("_", "?"))  # Python would read 1_000
+        value = float(text.replace("_", "?"))  # Python would accept 1_000
     except ValueError:
         raise RobotError(f"{what}: '{text}' is not a number.") from None
     if not math.isfinite(value):

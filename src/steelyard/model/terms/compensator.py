@@ -8,13 +8,13 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import GAS
 from steelyard.errors import ModelError
 from steelyard.model.parameters import Column
 from steelyard.model.robot import Robot
 from steelyard.model.springs import GasCompensator
-from steelyard.model.terms.springs import crank, over_length
-from steelyard.model.terms.term import Entry, Law, Motion
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.laws import GAS
+from steelyard.model.terms.term import Entry, Motion
 
 
 @final
@@ -38,27 +38,25 @@ class Compensator:
         cylinder = _cylinder(robot)
         return compensator_torque(cylinder, motion.q[robot.joint_index(cylinder.joint)])[None]
 
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
         return (gas_law(robot, _cylinder(robot)),)
 
 
-def gas_law(robot: Robot, cylinder: GasCompensator) -> Law:
-    """The torque of the cylinder as data for the simulation."""
-    area = 0.25 * np.pi * (cylinder.piston_diameter**2 - cylinder.rod_diameter**2)
-    charge = cylinder.compressibility * cylinder.gas_constant * cylinder.temperature * cylinder.gas_mass
-    anchors = (cylinder.anchor_below, cylinder.anchor_above, cylinder.angle)
-    own = np.eye(robot.dof)[robot.joint_index(cylinder.joint)]
-    return Law(GAS, own, (*anchors, area, cylinder.gas_volume, charge))
+def gas_law(robot: Robot, cylinder: GasCompensator) -> AppliedLaw:
+    """The torque of the cylinder as data."""
+    return AppliedLaw(GAS, np.eye(robot.dof)[robot.joint_index(cylinder.joint)], _shape(cylinder))
 
 
 def compensator_torque(cylinder: GasCompensator, q: Array) -> Array:
-    """Torque the motor must add, N·m, at joint positions q [rad]."""
-    below, above = cylinder.anchor_below, cylinder.anchor_above
-    length, stretch = crank(below, above, q + cylinder.angle)
+    """Torque the motor must add [N·m] at joint positions q [rad]."""
+    return GAS.value(q, *_shape(cylinder))
+
+
+def _shape(cylinder: GasCompensator) -> tuple[float, ...]:
+    """Shape of `laws.GAS`: anchors, angle, area of the piston, volume and charge Z R T m of the gas."""
     area = 0.25 * np.pi * (cylinder.piston_diameter**2 - cylinder.rod_diameter**2)
-    volume = cylinder.gas_volume - (length - (below - above)) * area
-    pressure = cylinder.compressibility * cylinder.gas_constant * cylinder.temperature * cylinder.gas_mass / volume
-    return over_length(stretch, length) * pressure * area
+    charge = cylinder.compressibility * cylinder.gas_constant * cylinder.temperature * cylinder.gas_mass
+    return (cylinder.anchor_below, cylinder.anchor_above, cylinder.angle, area, cylinder.gas_volume, charge)
 
 
 def _cylinder(robot: Robot) -> GasCompensator:

@@ -9,11 +9,12 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import ACCELERATION, SMOOTH_SIGN, VISCOUS
 from steelyard.errors import ModelError
 from steelyard.model.parameters import Column
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import Entry, Law, Motion, Width, linear_unit, smooth_sign
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.laws import ACCELERATION, SMOOTH_SIGN, VISCOUS
+from steelyard.model.terms.term import Entry, Motion, Width, linear_unit
 
 
 @final
@@ -56,17 +57,17 @@ class Coupling(Width):
         speed, acceleration = robot.motor_map @ motion.v, robot.motor_map @ motion.a
         inertia = _tied(robot)[1] @ (share * (acceleration[k] - share * motion.a[j]))
         viscous = share * (speed[k] - share * motion.v[j])
-        return np.concatenate([inertia, viscous, share * smooth_sign(speed[k], self.width)])
+        return np.concatenate([inertia, viscous, share * SMOOTH_SIGN.value(speed[k], self.width)])
 
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
         k, j, share = robot.coupled_arrays
         # C_kj (C_k − C_kj e_j), what a motor feels of the other joints
         cross = share * (robot.motor_map[k] - share * np.eye(robot.dof)[j])
         return (
-            *(Law(ACCELERATION, along) for along in _tied(robot)[1] @ cross),
-            *(Law(VISCOUS, along) for along in cross),
+            *(AppliedLaw(ACCELERATION, along) for along in _tied(robot)[1] @ cross),
+            *(AppliedLaw(VISCOUS, along) for along in cross),
             *(
-                Law(SMOOTH_SIGN, robot.motor_map[m], (self.width,), float(part))
+                AppliedLaw(SMOOTH_SIGN, robot.motor_map[m], (self.width,), float(part))
                 for m, part in zip(k, share[:, 0], strict=True)
             ),
         )

@@ -1,4 +1,4 @@
-"""Pre-sliding: friction that needs a little travel to turn round."""
+"""Pre-sliding: friction that reverses only after a little travel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import DAHL, dahl_states
+from steelyard._kernels.laws import dahl_states
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import PAST, Entry, Law, Motion, joint_entries, joint_laws, shape_name
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.laws import DAHL
+from steelyard.model.terms.term import PAST, Cycles, Entry, Motion, Offer, joint_entries, shape_name
 
 
 @final
@@ -18,9 +20,9 @@ from steelyard.model.terms.term import PAST, Entry, Law, Motion, joint_entries, 
 class Dahl:
     """τ_j += Fd_j z_j  [N·m] with Dahl's state  dz/dq = (1 − z sign(dq)) / length,  −1 ≤ z ≤ 1.
 
-    z follows sign(q̇) after a travel of `length` [rad | m] rather than at once: the teeth and seals give way before they
-    slide. It is a function of the past positions alone, so the column is linear in Fd and needs no estimate. The state
-    starts at zero in every stretch and has forgotten that after a few lengths. Column `joint.Fd2` for 2 mrad (or mm).
+    z follows sign(q̇) after a travel of `length` [rad | m] rather than at once: teeth and seals yield before they slide.
+    It is a function of the past positions alone, so the column is linear in Fd and needs no estimate. The state starts
+    at zero in every stretch, which no longer matters after a few lengths. Column `joint.Fd2` for 2 mrad (or mm).
     """
 
     length: float = 2e-3
@@ -46,5 +48,9 @@ class Dahl:
         dahl_states(motion.q, self.length, carried, out)
         return out
 
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, DAHL, self.length)
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
+        return tuple(AppliedLaw(DAHL, own, (self.length,)) for own in np.eye(robot.dof))
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return (Offer("dahl 10 mrad", cls(1e-2)), Offer("dahl 50 mrad", cls(5e-2)))

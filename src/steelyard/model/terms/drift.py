@@ -1,4 +1,4 @@
-"""Slow drift: friction that warms up, an offset that wanders."""
+"""Slow drift: friction that changes as the robot warms up, and an offset that changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import GOLDEN, TIME, Entry, Motion, joint_entries
+from steelyard.model.terms.term import GOLDEN, TIME, Cycles, Entry, Motion, Offer, joint_entries
 
 
 @final
@@ -17,8 +17,8 @@ from steelyard.model.terms.term import GOLDEN, TIME, Entry, Motion, joint_entrie
 class Drift:
     """τ_j += offt_j t + Fvt_j t q̇_j, t the time since the run's start in hours: an offset and a viscosity that drift.
 
-    Judge it by runs left out, never by blocks of one run: over a short log time stands in for anything. `shuffled`
-    makes it a placebo: every five seconds another time of the same minute, in no order.
+    Judge it by runs left out, never by blocks of one run: over a short log, time can replace any slow effect.
+    `shuffled` makes it a placebo: every five seconds another time of the same minute, in no order.
     """
 
     shuffled: bool = False
@@ -38,3 +38,8 @@ class Drift:
             # multiples of the golden ratio modulo one: well spread, never in order, the same every time
             hours = np.mod(np.floor(motion.t / 5.0) * GOLDEN, 1.0) / 60.0
         return np.concatenate([np.broadcast_to(hours, motion.v.shape), hours * motion.v])
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        placebo = "shuffled drift"
+        return (Offer("drift", cls(), rival=placebo), Offer(placebo, cls(shuffled=True), placebo=True))

@@ -1,105 +1,170 @@
-"""Viscous and Coulomb friction, their asymmetric kinds, and a constant offset."""
+"""Friction of the joints, one law or two per term, and a constant offset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
 
-from steelyard._arrays import Array
-from steelyard._kernels.laws import ABSOLUTE, CONSTANT, NEGATIVE_SIGN, POSITIVE_SIGN, SMOOTH_SIGN, VISCOUS
-from steelyard.model.robot import Robot
-from steelyard.model.terms.term import Entry, Law, Motion, Width, joint_entries, joint_laws, smooth_sign
+from steelyard.model.terms.law_term import LawColumn, LawTerm
+from steelyard.model.terms.laws import (
+    ABSOLUTE,
+    CONSTANT,
+    LOAD,
+    NEGATIVE_SIGN,
+    POSITIVE_SIGN,
+    POWER,
+    SMOOTH_SIGN,
+    STRIBECK,
+    VISCOUS,
+)
+from steelyard.model.terms.term import Cycles, Offer, Width, shape_name
 
 
 @final
 @dataclass(frozen=True)
-class Viscous:
+class Viscous(LawTerm):
     """τ_j += Fv_j q̇_j  [N·m·s]."""
 
     name: ClassVar[str] = "viscous"
 
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return joint_entries(robot, "Fv", "N.m.s", tuple(j.drive.viscous for j in robot.joints))
-
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        return motion.v
-
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, VISCOUS)
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (LawColumn("Fv", "N.m.s", VISCOUS, drive="viscous"),)
 
 
 @final
 @dataclass(frozen=True)
-class Coulomb(Width):
+class Coulomb(LawTerm, Width):
     """τ_j += Fc_j sign(q̇_j)  [N·m], with tanh(q̇ / width) for a stated width."""
 
     name: ClassVar[str] = "coulomb"
 
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return joint_entries(robot, "Fc", "N.m", tuple(j.drive.coulomb for j in robot.joints))
-
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        return smooth_sign(motion.v, self.width)
-
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, SMOOTH_SIGN, self.width)
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (LawColumn("Fc", "N.m", SMOOTH_SIGN, (self.width,), drive="coulomb"),)
 
 
 @final
 @dataclass(frozen=True)
-class AsymmetricCoulomb(Width):
-    """Two levels: τ_j += Fcp_j max(s, 0) + Fcn_j min(s, 0) with s = sign(q̇_j), both positive for real friction.
+class AsymmetricCoulomb(LawTerm, Width):
+    """Two levels: τ_j += Fcp_j max(s, 0) + Fcn_j min(s, 0) with s = sign(q̇_j), both positive for real friction [N·m].
 
-    With an offset beside it one of the three cannot be told apart (Fcp − Fcn moves into the offset): the base
-    parameters show the regrouping.
+    In a model with an offset, one of the three is a linear combination of the others (Fcp − Fcn moves into the offset):
+    the base parameters show the regrouping.
     """
 
     name: ClassVar[str] = "asymmetric-coulomb"
 
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        nominal = tuple(j.drive.coulomb for j in robot.joints)
-        return joint_entries(robot, "Fcp", "N.m", nominal) + joint_entries(robot, "Fcn", "N.m", nominal)
-
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        sign = smooth_sign(motion.v, self.width)
-        return np.concatenate([np.maximum(sign, 0.0), np.minimum(sign, 0.0)])
-
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, POSITIVE_SIGN, self.width) + joint_laws(robot, NEGATIVE_SIGN, self.width)
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (
+            LawColumn("Fcp", "N.m", POSITIVE_SIGN, (self.width,), drive="coulomb"),
+            LawColumn("Fcn", "N.m", NEGATIVE_SIGN, (self.width,), drive="coulomb"),
+        )
 
 
 @final
 @dataclass(frozen=True)
-class AsymmetricViscous:
-    """The even part of viscous friction: τ_j += Fve_j |q̇_j|  [N·m·s]; Fv ± Fve are the slopes of the two ways."""
+class AsymmetricViscous(LawTerm):
+    """The even part of viscous friction: τ_j += Fve_j |q̇_j|  [N·m·s]; Fv ± Fve are the slopes of the two directions."""
 
     name: ClassVar[str] = "asymmetric-viscous"
     needs: ClassVar[tuple[str, ...]] = ("viscous",)
 
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return joint_entries(robot, "Fve", "N.m.s", (None,) * robot.dof)
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (LawColumn("Fve", "N.m.s", ABSOLUTE),)
 
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        return np.abs(motion.v)
-
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, ABSOLUTE)
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return (Offer("asymmetric viscous", cls()),)
 
 
 @final
 @dataclass(frozen=True)
-class Offset:
-    """τ_j += off_j  [N·m]: current offset and the even part of asymmetric friction."""
+class Offset(LawTerm):
+    """τ_j += off_j  [N·m]: offset of the current, and the even part of asymmetric friction."""
 
     name: ClassVar[str] = "offset"
 
-    def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        return joint_entries(robot, "off", "N.m", tuple(j.drive.offset for j in robot.joints))
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (LawColumn("off", "N.m", CONSTANT, drive="offset"),)
 
-    def fill(self, robot: Robot, motion: Motion) -> Array:
-        return np.ones_like(motion.v)
 
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
-        return joint_laws(robot, CONSTANT)
+@final
+@dataclass(frozen=True)
+class PowerLaw(LawTerm):
+    """τ_j += Fp_j sign(q̇_j) |q̇_j|^exponent  [N·m·s^p]; column `joint.Fp50` for the default, the square root.
+
+    Lubricated gears shear-thin: their friction bends between the Coulomb level and the viscous slope, as the root does.
+    Motors that turn with several joints (`[coupling]`) get a column `joint.Fp50m` on their own speed.
+    """
+
+    exponent: float = 0.5
+    name: ClassVar[str] = "power-law"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.exponent <= 4.0:
+            raise ValueError(f"The exponent of a power law must lie above 0 and up to 4, not {self.exponent!r}.")
+
+    def columns(self) -> tuple[LawColumn, ...]:
+        symbol = f"Fp{shape_name(round(100.0 * self.exponent, 6))}"
+        return (LawColumn(symbol, "N.m.s^p", POWER, (self.exponent,), motors=True, correction=True),)
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return (Offer("power 1/3", cls(1.0 / 3.0)), Offer("power 2", cls(2.0)))
+
+
+@final
+@dataclass(frozen=True)
+class Stribeck(LawTerm, Width):
+    """τ_j += Fs_j sign(q̇_j) exp(−(|q̇_j| / speed)²)  [N·m]: friction beyond Coulomb's at the lowest speeds.
+
+    Column `joint.Fs100` for a speed of 100 mrad/s (mm/s for a prismatic joint).
+    """
+
+    speed: float = 0.1
+    # by name only, so that the speed comes first
+    width: float = field(default=0.0, kw_only=True)
+    name: ClassVar[str] = "stribeck"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.speed) and self.speed > 0.0):
+            raise ValueError(f"The Stribeck speed must be positive [rad/s | m/s], not {self.speed!r}.")
+
+    def columns(self) -> tuple[LawColumn, ...]:
+        symbol = f"Fs{shape_name(round(1e3 * self.speed, 6))}"
+        return (LawColumn(symbol, "N.m", STRIBECK, (self.width, self.speed), motors=True, correction=True),)
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return tuple(Offer(f"stribeck {speed:g}", cls(speed)) for speed in (0.03, 0.1, 0.3))
+
+
+@final
+@dataclass(frozen=True)
+class LoadFriction(LawTerm, Width):
+    """τ_j += Fl_j sign(q̇_j) |τ_rigid,j|^exponent  [1]: friction of teeth and bearings grows with the load.
+
+    τ_rigid is the torque of the rigid bodies (and of a gravity compensator) for parameters known beforehand: the
+    robot file's nominal ones, or those of a first fit without this term (`Model.carried`). Column `joint.Fl`, or
+    `joint.Fl200` for an exponent of 2.
+    """
+
+    exponent: float = 1.0
+    name: ClassVar[str] = "load"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.exponent <= 4.0:
+            raise ValueError(f"The exponent of load friction must lie above 0 and up to 4, not {self.exponent!r}.")
+
+    def columns(self) -> tuple[LawColumn, ...]:
+        plain = self.exponent == 1.0
+        symbol = "Fl" if plain else f"Fl{shape_name(round(100.0 * self.exponent, 6))}"
+        unit = "1" if plain else "(N.m)^(1-p)"
+        return (LawColumn(symbol, unit, LOAD, (self.width, self.exponent), correction=True),)
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return (Offer("load squared", cls(exponent=2.0)),)

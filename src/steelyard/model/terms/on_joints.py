@@ -9,7 +9,8 @@ from typing import cast, final
 from steelyard._arrays import Array
 from steelyard.errors import ModelError, choices
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import Entry, Law, Motion, Term, laws_of, uses
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.term import Entry, Motion, Term, laws_of, uses
 
 
 def on_joints(term: Term, joints: Sequence[str]) -> Term:
@@ -18,7 +19,7 @@ def on_joints(term: Term, joints: Sequence[str]) -> Term:
         return on_joints(term.term, [name for name in joints if name in term.joints])
     if not joints:
         raise ModelError(f"Term '{term.name}' is on no joint: name one or more, or leave the term out.")
-    # its name is that of the term it holds, which no class attribute can be
+    # its name is that of the inner term, so it is a property and no class attribute
     return cast(Term, OnJoints(term, joints))
 
 
@@ -62,10 +63,10 @@ class OnJoints:
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         if motion.past is not None:
-            # the same term may be listed once more for other joints: each listing has a memory of its own
+            # the same term may be listed again for other joints: each listing has a memory of its own
             motion = motion._replace(past=motion.past.setdefault(f"on {' '.join(self.joints)}", {}))
         return self.term.fill(robot, motion)[self._kept(robot)]
 
-    def laws(self, robot: Robot) -> tuple[Law, ...] | None:
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...] | None:
         every = laws_of(self.term, robot)
         return None if every is None else tuple(every[k] for k in self._kept(robot))

@@ -9,10 +9,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import COSINE, SINE
 from steelyard.errors import ModelError
 from steelyard.model.robot import Robot
-from steelyard.model.terms.term import GOLDEN, Entry, Law, Motion, joint_entries
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.laws import COSINE, SINE
+from steelyard.model.terms.term import GOLDEN, Cycles, Entry, Motion, Offer, joint_entries
 
 
 @final
@@ -20,9 +21,9 @@ from steelyard.model.terms.term import GOLDEN, Entry, Law, Motion, joint_entries
 class Ripple:
     """τ_j += Rs_j sin(cycles_j q_j) + Rc_j cos(cycles_j q_j)  [N·m].
 
-    `cycles` a joint turn, one number or one a joint: the gear ratio for once a motor turn, twice the ratio for a
-    strain-wave gear, ratio × pole pairs for cogging. Columns `joint.Rs` and `joint.Rc`, `joint.Rs…x` for a placebo.
-    `placebo` multiplies the cycles by the golden ratio: a frequency no gear has, which must buy nothing.
+    `cycles` per joint turn, one number or one per joint: the gear ratio for once per motor turn, twice the ratio for a
+    strain-wave gear, ratio × pole pairs for cogging. Columns `joint.Rs` and `joint.Rc`, `joint.Rsx` and `joint.Rcx` for
+    a placebo. `placebo` multiplies the cycles by the golden ratio: a frequency that no gear has and that must not help.
     """
 
     cycles: float | Sequence[float] = 1.0
@@ -41,12 +42,12 @@ class Ripple:
         return joint_entries(robot, f"Rs{mark}", "N.m", silent) + joint_entries(robot, f"Rc{mark}", "N.m", silent)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
-        angle = self._of_joints(robot)[:, None] * motion.q
-        return np.concatenate([np.sin(angle), np.cos(angle)])
+        cycles = self._of_joints(robot)[:, None]
+        return np.concatenate([law.value(motion.q, cycles) for law in (SINE, COSINE)])
 
-    def laws(self, robot: Robot) -> tuple[Law, ...]:
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
         every = tuple(zip(np.eye(robot.dof), self._of_joints(robot), strict=True))
-        return tuple(Law(kind, own, (float(cycles),)) for kind in (SINE, COSINE) for own, cycles in every)
+        return tuple(AppliedLaw(law, own, (float(cycles),)) for law in (SINE, COSINE) for own, cycles in every)
 
     def _of_joints(self, robot: Robot) -> Array:
         """Cycles of each joint, (n,)."""
@@ -54,3 +55,10 @@ class Ripple:
         if cycles.ndim and len(cycles) != robot.dof:
             raise ModelError(f"Term 'ripple' lists {len(cycles)} cycles for the {robot.dof} joints of '{robot.name}'.")
         return np.broadcast_to(cycles, robot.dof) * (GOLDEN if self.placebo else 1.0)
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        if cycles is None:
+            return ()
+        placebo = "ripple at a wrong frequency"
+        return (Offer("ripple", cls(cycles), rival=placebo), Offer(placebo, cls(cycles, placebo=True), placebo=True))

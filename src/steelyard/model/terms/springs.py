@@ -9,16 +9,14 @@ from typing import ClassVar, final
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard._kernels.laws import CONSTANT, CRANK, LINEAR
 from steelyard._kernels.trigonometry import sine_cosine
 from steelyard.errors import ModelError
 from steelyard.model.parameters import Column
 from steelyard.model.robot import Robot
 from steelyard.model.springs import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring
-from steelyard.model.terms.term import Entry, Law, Motion
-
-# A length whose square is still a number [m]: two points this close are one, and L ∂L/∂q is zero there.
-_NO_LENGTH = 1e-150
+from steelyard.model.terms.law import AppliedLaw
+from steelyard.model.terms.laws import CONSTANT, CRANK, LINEAR, over_length
+from steelyard.model.terms.term import Entry, Motion
 
 
 @final
@@ -65,28 +63,28 @@ class Springs:
     def fill(self, robot: Robot, motion: Motion) -> Array:
         return np.concatenate([values for spring in robot.springs for values in _values(robot, spring, motion.q)])
 
-    def laws(self, robot: Robot) -> tuple[Law, ...] | None:
+    def laws(self, robot: Robot) -> tuple[AppliedLaw, ...] | None:
         found = [_laws(robot, spring) for spring in robot.springs]
         return None if None in found else tuple(law for laws in found for law in laws or ())
 
 
-def _laws(robot: Robot, spring: Spring) -> list[Law] | None:
+def _laws(robot: Robot, spring: Spring) -> list[AppliedLaw] | None:
     """Laws of a spring's columns, in the order of the entries; None where it lies between two points."""
     if not isinstance(spring, JointSpring | CrankSpring):
         return None
     own = np.eye(robot.dof)[robot.joint_index(spring.joint)]
     if isinstance(spring, JointSpring):
-        free = [Law(LINEAR, own, (0.0,)), Law(CONSTANT, own)]
-        return free if spring.free is None else [Law(LINEAR, own, (spring.free,))]
+        free = [AppliedLaw(LINEAR, own, (0.0,)), AppliedLaw(CONSTANT, own)]
+        return free if spring.free is None else [AppliedLaw(LINEAR, own, (spring.free,))]
     crank = (spring.anchor_below, spring.anchor_above, spring.angle)
     if spring.free is None:
-        return [Law(CRANK, own, (*crank, 1.0, 0.0)), Law(CRANK, own, (*crank, 0.0, 1.0))]
-    return [Law(CRANK, own, (*crank, 1.0, -spring.free))]
+        return [AppliedLaw(CRANK, own, (*crank, 1.0, 0.0)), AppliedLaw(CRANK, own, (*crank, 0.0, 1.0))]
+    return [AppliedLaw(CRANK, own, (*crank, 1.0, -spring.free))]
 
 
 def nominal_spring_torque(robot: Robot, q: Array) -> Array:
-    """Torque (n, B) the motors must add for the robot file's values of its springs; those it is silent about count as
-    none [N.m | N]."""
+    """Torque (n, B) the motors must add for the robot file's values of its springs; a value that is not stated counts
+    as zero [N.m | N]."""
     tau = np.zeros_like(q)
     for spring in robot.springs:
         stated = [robot.nominal.get(f"{spring.name}.{symbol}", 0.0) for symbol, _ in _parameters(robot, spring)]
@@ -94,20 +92,6 @@ def nominal_spring_torque(robot: Robot, q: Array) -> Array:
             values = _values(robot, spring, q)
             tau[list(_rows(robot, spring))] += sum(x * rows for x, rows in zip(stated, values, strict=True))
     return tau
-
-
-def crank(below: float, above: float, delta: Array) -> tuple[Array, Array]:
-    """Length L and L ∂L/∂δ of a triangle with two fixed sides and the angle δ between them.
-
-    L² = D² + k² − 2 D k cos δ, written so that nothing cancels near δ = 0, and L ∂L/∂δ = D k sin δ.
-    """
-    length = np.sqrt((below - above) ** 2 + 4.0 * below * above * np.sin(0.5 * delta) ** 2)
-    return length, below * above * np.sin(delta)
-
-
-def over_length(stretch: Array, length: Array) -> Array:
-    """∂L/∂q from L ∂L/∂q; zero where L is zero, the middle of the jump it makes there."""
-    return stretch / np.maximum(length, _NO_LENGTH)
 
 
 def _parameters(robot: Robot, spring: Spring) -> tuple[tuple[str, str], ...]:
@@ -131,17 +115,11 @@ def _rows(robot: Robot, spring: Spring) -> tuple[int, ...]:
 
 
 def _values(robot: Robot, spring: Spring, q: Array) -> list[Array]:
-    """One array (rows, B) for every column of a spring."""
-    if isinstance(spring, JointSpring):
+    """An array (rows, B) per column of a spring."""
+    if isinstance(spring, JointSpring | CrankSpring):
         own = q[[robot.joint_index(spring.joint)]]
-        return [own, np.ones_like(own)] if spring.free is None else [own - spring.free]
-    if isinstance(spring, CrankSpring):
-        length, gradient = crank(
-            spring.anchor_below, spring.anchor_above, q[robot.joint_index(spring.joint)] + spring.angle
-        )
-        stretch = gradient[None]
-    else:
-        length, stretch = _two_points(robot, spring.ends, q)
+        return [one.law.value(own, *one.shape) for one in _laws(robot, spring) or ()]
+    length, stretch = _two_points(robot, spring.ends, q)
     slope = over_length(stretch, length)
     if isinstance(spring, ConstantForceSpring):
         return [slope]
@@ -162,7 +140,7 @@ def _two_points(robot: Robot, ends: tuple[Anchor, Anchor], q: Array) -> tuple[Ar
     """Length L (B,) between two points and L ∂L/∂q (rows, B) of the joints between them.
 
     With d from the first point to the second, L ∂L/∂q_j = ± dᵀ ∂p/∂q_j for the point p that joint j carries. Points are
-    handed on to the frame where the branches meet, and d back from there: products are taken in the joints' frames.
+    transformed into the frame where the branches meet, and d back from there: products are taken in the joints' frames.
     """
     branches = _branches(robot, ends)
     poses = iter(_poses(robot, branches[0] + branches[1], q))

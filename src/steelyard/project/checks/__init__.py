@@ -1,4 +1,4 @@
-"""Checks: faults of logs and channel maps named before any fit, one detective a file."""
+"""Checks: faults of logs and channel maps, found before any fit; one check per file."""
 
 from steelyard.project.checks.check import Check, check
 

@@ -1,4 +1,4 @@
-"""check: faults of a project's logs and map, named before any fit."""
+"""check: faults of a project's logs and map, found before any fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steelyard.identification.loop_findings import posture_findings
 from steelyard.model.robot import Robot
 from steelyard.project.checks.channel_map import order, sides, signs, units
 from steelyard.project.checks.channel_map.edits import conjugated
-from steelyard.project.checks.channel_map.suspects import Suspect, believed
+from steelyard.project.checks.channel_map.suspects import Suspect, best_accepted
 from steelyard.project.checks.channel_map.trial import Trial
 from steelyard.project.checks.clocks import time_factor, time_finding
 from steelyard.project.checks.delay import delay_findings
@@ -32,18 +32,18 @@ from steelyard.project.project import Project, TermSpec
 from steelyard.regression.observe import Progress
 from steelyard.signals.channels import UNKNOWN, resolve
 
-# Edits found one after another before the log is given up.
+# Number of successive edits after which the check stops.
 _MOST_EDITS = 3
 _FAMILIES = (signs, order, units, sides)
-# Findings of the preparation that a fault of the map or of a channel explains.
-_EXPLAINED = ("beyond-limits", "position-jump", "joint-still", "dead-effort", "saturated-effort")
+# Findings of the preparation that are explained by a fault of the map or of a channel.
+_EXPLAINED = ("beyond-limits", "position-jump", "joint-not-moving", "constant-effort", "saturated-effort")
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a check found, gravest first, and how well the robot explains the logs once the edits found are made.
+    """Findings of a check, most severe first, and the error of the robot on the logs after the edits found.
 
-    `relative_error` is that of every joint on rows that were not fitted; None where the model could not be tried.
+    `relative_error` is that of every joint on held-out rows; None where the model could not be tried.
     """
 
     project: str
@@ -59,25 +59,23 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The result as one sentence."""
         errors = [finding for finding in self.findings if finding.severity == "error"]
         if errors:
             first = f"{errors[0].code} ({errors[0].where})"
-            return f"Not fit to identify: {first}" + (f" and {len(errors) - 1} more." if errors[1:] else ".")
+            return f"Not usable for identification: {first}" + (f" and {len(errors) - 1} more." if errors[1:] else ".")
         if self.relative_error is None:
-            return "Nothing speaks against the logs, but the robot could not be tried on them."
+            return "No fault found in the logs, but the robot model could not be tested on them."
         mean = float(np.exp(np.nanmean(np.log(list(self.relative_error.values())))))
-        return (
-            f"No fault found: '{self.robot}' explains these logs with an error of {mean:.1%} on rows it has not seen."
-        )
+        return f"No fault found: '{self.robot}' explains these logs with an error of {mean:.1%} on held-out rows."
 
 
 @single_threaded
 def check(project: Project, progress: Progress | None = None) -> Check:
-    """Look at the logs of a project, then try its robot on them under every single edit of the channel map.
+    """Check the logs of a project, then try its robot on them under every single edit of the channel map.
 
-    Direct evidence comes first (clock, dead and frozen channels, travel). What it finds is mended before the model is
-    tried, so that one fault is not named twice.
+    Direct evidence comes first (clock, dead and frozen channels, travel). Its faults are corrected before the model is
+    tried, so that one fault is not reported twice.
     """
     robot = project.robot()
     project, unscaled = _to_scale(project, progress)
@@ -102,8 +100,8 @@ def check(project: Project, progress: Progress | None = None) -> Check:
                 for track in tracks:
                     postures = [(factor * track.t, track.q, True)]
                     found += posture_findings(trial.model.looped.closure, track.name, postures)
-            trial, told = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults))
-            found += told
+            trial, findings = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults))
+            found += findings
     errors = None
     if trial is not None:
         errors = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
@@ -112,7 +110,7 @@ def check(project: Project, progress: Progress | None = None) -> Check:
 
 
 def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
-    """The project with gains of a first fit, where gains are to be identified: efforts are tried as torques."""
+    """The project with gains of a first fit, if gains are to be identified: efforts are tried as torques."""
     spec, unknown = project.spec, project.spec.channels.effort.gain == UNKNOWN
     if not project.identifies_gains:
         return project, []
@@ -123,25 +121,33 @@ def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, lis
     except SteelyardError as error:
         if not unknown:
             return project, []
-        told = f"the gains are unknown, and a first fit does not find them, so that the robot is not tried: {error}"
-        return project, [Finding("gains-unknown", "error", told, "all joints", "weigh with a known payload")]
+        told = (
+            f"the gains are unknown and a first fit does not determine them, so the robot model is not tested: {error}"
+        )
+        return project, [
+            Finding("gains-unknown", "error", told, "all joints", "identify the gains with a [[payload]] of known mass")
+        ]
     stated = None if problem.drives is None else problem.drives.gain
     gains = [float(f"{x:.4g}") for x in np.nan_to_num(factor, nan=1.0) * (1.0 if stated is None else np.array(stated))]
     effort = msgspec.structs.replace(spec.channels.effort, gain=gains)
     channels = msgspec.structs.replace(spec.channels, effort=effort)
-    told = f"gains are to be identified: the robot is tried with those of a first fit, {', '.join(map(str, gains))}"
+    told = (
+        f"gains are to be identified: the robot model is tested with those of a first fit, {', '.join(map(str, gains))}"
+    )
     found = Finding("gains-unknown", "info", told, "all joints")
     return project.with_spec(channels=channels), [found]
 
 
 def _untried(project: Project) -> list[Finding]:
-    """What is not looked at: runs of another load than the first."""
+    """Finding on the runs that are not checked: those of another load than the first."""
     first = project.spec.run[0].load
     others = [run.log for run in project.spec.run if run.load != first]
     if not others:
         return []
-    told = f'only the runs with load "{first}" are tried, not {", ".join(others)}'
-    return [Finding("cannot-tell", "info", told, ", ".join(others), "list a run of the other load first to try those")]
+    told = f'only the runs with load "{first}" are checked, not {", ".join(others)}'
+    return [
+        Finding("not-detectable", "info", told, ", ".join(others), "to check another load, list one of its runs first")
+    ]
 
 
 def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
@@ -163,7 +169,7 @@ def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
             tracks.append(read_track(recording, channels, run.rows, run.seconds, spec.prepare.missing == "drop"))
         except DataError as error:
             found.append(
-                Finding("unreadable-log", "error", str(error), recording.name, "mend the log, or leave it out")
+                Finding("unreadable-log", "error", str(error), recording.name, "fix the log, or remove the run")
             )
     return tracks, found
 
@@ -171,7 +177,7 @@ def _read(project: Project, robot: Robot) -> tuple[list[Track], list[Finding]]:
 def _trial(
     project: Project, robot: Robot, tracks: Sequence[Track], factor: float, faults: Sequence[Fault]
 ) -> Trial | None:
-    """The robot on the tracks with their clock mended; None where they are too short for it."""
+    """The robot on the tracks with corrected clock; None if they are too short."""
     spec = project.spec.prepare
     band = band_of(tracks, (spec.cutoff_hz, spec.lowpass_hz), factor)
     traces = traces_of(tracks, band, factor)
@@ -192,27 +198,27 @@ def _tried(
     progress: Progress | None,
     spoilt: bool,
 ) -> tuple[Trial | None, list[Finding]]:
-    """The trial under all believed edits, and what it told."""
+    """The trial under all accepted edits, and their findings."""
     robot, logged = trial.model.robot, trial
     edits: list[Suspect] = []
-    # a joint that hardly moves may do so in the wrong unit: that alone is asked before its rows are given up
-    if still and (unit := believed(units.suspects(trial, still))) is not None:
+    # a joint that hardly moves may be in the wrong unit: only this is tried before its rows are left out
+    if still and (unit := best_accepted(units.suspects(trial, still))) is not None:
         edits, still = [unit], [j for j in still if j not in unit.edit.joints]
         trial = trial.edited(unit.edit)
     found = list(motion_findings(robot, travel, still))
     if len(still) == robot.dof:
         return None, found
-    trial = replace(trial, silent=trial.silent | set(still))
-    if not trial.lively:
+    trial = replace(trial, without_rows=trial.without_rows | set(still))
+    if not trial.active:
         return None, found
     for done in range(_MOST_EDITS):
         best = None
         for k, family in enumerate(_FAMILIES):
-            if best is not None and best.settles:
+            if best is not None and best.is_conclusive:
                 break
             if progress is not None:
                 progress("edits of the map", done * len(_FAMILIES) + k, _MOST_EDITS * len(_FAMILIES))
-            best = believed([*family.suspects(trial), *([best] if best else [])])
+            best = best_accepted([*family.suspects(trial), *([best] if best else [])])
         if best is None:
             break
         edits.append(best)
@@ -228,10 +234,10 @@ def _tried(
         for suspect in edits:
             if suspect.edit.q is not None:
                 turned = conjugated(trial.channels.q, suspect.edit.q) @ turned
-        mended = Slopes(slopes.factor / factor, slopes.correlation)
-        # a velocity that agreed with its position as logged shares its fault, which has been named
-        at_first = {finding.where for finding in conflicts(mended, np.eye(robot.dof), robot.axis_names)}
-        found += [f for f in conflicts(mended, turned, robot.axis_names) if f.where in at_first]
+        corrected = Slopes(slopes.factor / factor, slopes.correlation)
+        # a velocity that agreed with its position as logged has the same fault, which was reported
+        at_first = {finding.where for finding in conflicts(corrected, np.eye(robot.dof), robot.axis_names)}
+        found += [f for f in conflicts(corrected, turned, robot.axis_names) if f.where in at_first]
     if not blind:
         found += delay_findings(trial)
     return trial, [*found, *limit_findings(trial), *spring_findings(trial)]
@@ -244,7 +250,7 @@ def _others(project: Project, robot: Robot) -> list[Robot]:
 
 
 def _once(faults: Sequence[Fault]) -> list[Finding]:
-    """The faults' findings, each code and joint once: the first run speaks for the others."""
+    """The faults' findings, each code and joint once, from the first run."""
     seen: dict[tuple[str, str], Finding] = {}
     for fault in faults:
         seen.setdefault((fault.finding.code, fault.finding.where), fault.finding)
@@ -252,7 +258,7 @@ def _once(faults: Sequence[Fault]) -> list[Finding]:
 
 
 def _prepared(project: Project) -> tuple[Finding, ...]:
-    """What the preparation itself has to say, where the project can be prepared."""
+    """The findings of the preparation, if the project can be prepared."""
     try:
         model = project.model()
         return project.problem(model, project.samples(model.robot, "identify")).findings

@@ -1,4 +1,4 @@
-"""Delays: efforts that come later or earlier than the motion they belong to, by enough to matter."""
+"""Delays: efforts that are later or earlier than the motion by enough to matter."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from steelyard.model.terms import named_terms
 from steelyard.project.checks.channel_map.trial import REST, Trial
 from steelyard.regression.problem import Problem
 
-# Friction that turns round late, after some travel, looks like a delay: one of two models gives it its own columns.
+# Friction that reverses late, after some travel, looks like a delay: one of two models has columns for it.
 _LATE_FRICTION = ("power-law", "dahl")
-# A delay is believed when it is so many deviations long for both models, and they agree on it.
+# A delay is accepted when it is this many deviations long in both models, and they agree on it.
 _SURE = 4.0
 _AGREE = 0.3
-# It matters when what it does to the effort is this share of the error the model leaves, or more.
+# It matters when its effect on the effort is at least this fraction of the model's error.
 _MATTERS = 0.7
-# The fit must gain by it too; and a joint that carries only friction cannot tell a delay from friction that lags.
+# The fit must improve too; and for a joint with friction only, a delay cannot be distinguished from friction that lags.
 _GAIN = 0.2
 _CARRIED = 0.3
-# The delay [s] that is asked for where none is found.
+# The delay [s] that is tested where none is found.
 _TYPICAL = 0.03
 
 
 @dataclass(frozen=True)
 class _Opinions:
-    """Delays [s] and deviations of every joint and of all together, (n + 1,), of one model."""
+    """Delays [s] and deviations of every joint and of all together, (n + 1,), by one model."""
 
     seconds: Array
     std: Array
@@ -48,18 +48,18 @@ class _Opinions:
 def delay_findings(trial: Trial) -> tuple[Finding, ...]:
     """A finding for every joint whose delay matters, or one for all together.
 
-    Two models are asked, one that knows nothing of late friction and one that does: a delay is what both see.
+    Two models are used, one without late friction and one with it: a delay must be found by both.
     """
     try:
         plain, rich = (_Opinions.of(estimate_delays(_problem(trial, terms))) for terms in ((), _LATE_FRICTION))
-    except EstimationError:  # too short a log for a delay is no fault
+    except EstimationError:  # a log too short to find a delay is not a fault
         return ()
     with np.errstate(invalid="ignore"):
-        believed = plain.sure & rich.sure & (np.abs(plain.seconds - rich.seconds) < _AGREE * np.abs(rich.seconds))
+        accepted = plain.sure & rich.sure & (np.abs(plain.seconds - rich.seconds) < _AGREE * np.abs(rich.seconds))
     cost = np.abs(rich.seconds[:-1]) * _pace(trial) / trial.baseline.relative
     common = np.abs(rich.seconds[-1]) * _pace(trial) / trial.baseline.relative
     matters = np.append((cost > _MATTERS) & (trial.carried > _CARRIED), np.nanmedian(common) > _MATTERS)
-    found = [int(j) for j in np.flatnonzero(believed & matters) if _gains(trial, int(j), rich.seconds[j])]
+    found = [int(j) for j in np.flatnonzero(accepted & matters) if _gains(trial, int(j), rich.seconds[j])]
     n, names = trial.model.robot.dof, trial.model.robot.axis_names
     single = [j for j in found if j < n]
     if n in found and len(single) != 1:
@@ -67,7 +67,7 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
     told = tuple(_finding(names[j], f"the effort of {names[j]} comes", rich, j) for j in single)
     shows = (_TYPICAL * _pace(trial) / trial.baseline.relative > _MATTERS) & (trial.carried > _CARRIED)
     shows &= _SURE * np.maximum(plain.std, rich.std)[:-1] < _TYPICAL
-    blind = ", ".join(names[j] for j in trial.lively if not shows[j])
+    blind = ", ".join(names[j] for j in trial.active if not shows[j])
     return (*told, _limit(blind)) if blind else told
 
 
@@ -78,7 +78,7 @@ def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
 
 
 def _gains(trial: Trial, j: int, seconds: float) -> bool:
-    """Whether rows that were not fitted are explained better with the effort of joint j (n: all) read later."""
+    """Whether held-out rows are explained better with the effort of joint j (n: all) read later."""
     traces = []
     for trace in trial.traces:
         t = np.arange(trace.q.shape[1]) / trace.rate
@@ -92,7 +92,7 @@ def _gains(trial: Trial, j: int, seconds: float) -> bool:
 
 
 def _pace(trial: Trial) -> Array:
-    """How fast each effort changes relative to its size, (n,) [1/s]."""
+    """Rate of change of each effort relative to its size, (n,) [1/s]."""
     slope = np.concatenate([np.gradient(t.effort, 1.0 / t.rate, axis=1) for t in trial.traces], axis=1)
     effort = np.concatenate([t.effort for t in trial.traces], axis=1)
     return np.std(slope, axis=1) / np.maximum(np.sqrt(np.mean(effort**2, axis=1)), 1e-300)
@@ -100,10 +100,10 @@ def _pace(trial: Trial) -> Array:
 
 def _limit(joints: str) -> Finding:
     return Finding(
-        "cannot-tell",
+        "not-detectable",
         "info",
-        f"this log cannot tell whether the effort of {joints} alone comes {1e3 * _TYPICAL:.0f} ms late: it changes too "
-        "slowly, or friction that turns round late looks the same",
+        f"{joints}: a delay of {1e3 * _TYPICAL:.0f} ms of a single effort cannot be detected from this log: the effort "
+        "changes too slowly, or delayed friction reversal looks the same",
         joints,
     )
 
@@ -111,9 +111,9 @@ def _limit(joints: str) -> Finding:
 def _finding(where: str, what: str, told: _Opinions, j: int) -> Finding:
     late = "after" if told.seconds[j] > 0.0 else "before"
     return Finding(
-        "delay",
+        "effort-delay",
         "error",
         f"{what} {1e3 * abs(told.seconds[j]):.3g} ms {late} the motion (±{1e3 * told.std[j]:.2g} ms)",
         where,
-        "log all channels from one clock, or move the times of the effort by this much",
+        "log all channels from one clock, or shift the times of the effort by this value",
     )

@@ -1,4 +1,4 @@
-"""Too little motion: joints that hardly move show neither inertia nor gravity."""
+"""Too little motion: joints that hardly move determine neither inertia nor gravity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steelyard._arrays import Array
 from steelyard.findings import Finding
 from steelyard.model.robot import Robot
 
-# A joint that travels less [rad | m] shows friction at best.
+# A joint that travels less [rad | m] determines only friction.
 LITTLE = (0.05, 0.01)
 
 
@@ -28,7 +28,7 @@ def motion_findings(robot: Robot, travel: Array, joints: Sequence[int]) -> tuple
             Finding(
                 "little-motion",
                 "error",
-                f"no joint moves enough to identify anything: {robot.axis_names[widest]} travels furthest, "
+                f"no joint moves enough for an identification: {robot.axis_names[widest]} has the largest travel, "
                 f"{travel[widest]:.3g} rad or m",
                 "all joints",
                 "record a motion that uses the joints' ranges and speeds; check the unit of the positions",
@@ -38,8 +38,8 @@ def motion_findings(robot: Robot, travel: Array, joints: Sequence[int]) -> tuple
         Finding(
             "little-motion",
             "error",
-            f"{robot.axis_names[j]} travels {travel[j]:.3g} rad or m: its inertia and its share of gravity do not "
-            "show, and no fault of its signals can be told",
+            f"{robot.axis_names[j]} travels {travel[j]:.3g} rad or m: its inertia and gravity torque are not excited, "
+            "and faults of its signals cannot be detected",
             robot.axis_names[j],
             "record a motion of this joint, or check its column and unit in the channel map",
         )

@@ -1,4 +1,4 @@
-"""Signals that are no measurement: constant, frozen for a while, or cut off at a limit."""
+"""Signals that are not measurements: constant, frozen for a while, or clipped at a limit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from steelyard.project.checks.motion import LITTLE
 from steelyard.project.checks.tracks import Track
 from steelyard.signals.channels import Linear
 
-# A value held for so long [s] and so many rows, while things move, was not measured anew.
+# A value held for this long [s] and this many rows, while the robot moves, was not measured again.
 _HELD_S, _HELD_ROWS = 0.1, 5
-# After a freeze a position catches up by so many of its usual largest steps.
+# After a freeze a position jumps by this many of its usual largest steps.
 _CATCH_UP = 4.0
-# At a limit: so many rows at the very extreme, so many of them in a row, and so many times as often as the next value.
+# At a limit: this many rows at the extreme, this many of them consecutive, and this many times as often as the next
+# value.
 _CUT_ROWS, _CUT_RUN, _CUT_SPIKE = 8, 4, 5
 
 
 class Fault(NamedTuple):
-    """A finding, the joint whose rows it spoils (None for a velocity or whole rows), and whether it spoils the motion
-    that every joint's rows are made from."""
+    """A finding, the joint whose rows it affects (None for a velocity or whole rows), and whether it affects the motion
+    from which every joint's rows are made."""
 
     finding: Finding
     joint: int | None
@@ -32,7 +33,7 @@ class Fault(NamedTuple):
 
 
 class _Holds(NamedTuple):
-    """Runs of equal values: first row, rows, and seconds until the value changes."""
+    """Intervals of equal values: first row, rows, and seconds until the value changes."""
 
     first: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -40,7 +41,7 @@ class _Holds(NamedTuple):
 
 
 def signal_faults(track: Track, time_factor: float, joints: tuple[str, ...]) -> Iterator[Fault]:
-    """Faults of every column of a track; `time_factor` mends its clock."""
+    """Faults of every column of a track; `time_factor` corrects its clock."""
     channels, t = track.channels, track.t * time_factor
     moving, travel = _moving(track.q), np.ptp(track.q, axis=1)
     for label, linear in (("position", channels.q), ("velocity", channels.v), ("effort", channels.effort)):
@@ -49,11 +50,11 @@ def signal_faults(track: Track, time_factor: float, joints: tuple[str, ...]) -> 
         motion = label == "position"
         for j, place in enumerate(channels.places(linear)):
             if label == "velocity" and travel[j] < LITTLE[0]:
-                continue  # a joint that stands still has no speed to measure
+                continue  # a joint at rest has no speed to measure
             x = track.raw[place]
             if np.ptp(x) <= 1e-12 * np.abs(x).max(initial=0.0):
-                told = _constant(track, label, linear, j, joints[j], float(x[0]))
-                yield Fault(told, None if label == "velocity" else j, motion)
+                finding = _constant(track, label, linear, j, joints[j], float(x[0]))
+                yield Fault(finding, None if label == "velocity" else j, motion)
                 continue
             holds = _holds(x, t)
             if label == "effort":
@@ -63,8 +64,8 @@ def signal_faults(track: Track, time_factor: float, joints: tuple[str, ...]) -> 
                     continue
             frozen = _frozen(label, x, holds, moving)
             if len(frozen):
-                told = _stale(track, label, linear, j, joints[j], holds, frozen, t)
-                yield Fault(told, None if label == "velocity" else j, motion)
+                finding = _stale(track, label, linear, j, joints[j], holds, frozen, t)
+                yield Fault(finding, None if label == "velocity" else j, motion)
     yield from _frozen_rows(track, t)
 
 
@@ -77,13 +78,13 @@ def _holds(x: Array, t: Array) -> _Holds:
 
 
 def _moving(q: Array) -> Array:
-    """Row by row, the share of its whole way that the joint that moves most has covered so far, (N,)."""
+    """For every row, the fraction of its whole path covered so far by the joint that moves most, (N,)."""
     travel = np.maximum(np.ptp(q, axis=1, keepdims=True), 1e-12)
     return np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=1) / travel).max(axis=0))])
 
 
 def _frozen(label: str, x: Array, holds: _Holds, moving: Array) -> NDArray[np.int64]:
-    """Holds that are no rest: the robot moved meanwhile, or the position had to catch up."""
+    """Holds that are not rests: the robot moved meanwhile, or the position jumped afterwards."""
     long = np.flatnonzero((holds.seconds >= _HELD_S) & (holds.rows >= _HELD_ROWS))
     last = holds.first[long] + holds.rows[long]
     inside = last < len(x)
@@ -93,20 +94,20 @@ def _frozen(label: str, x: Array, holds: _Holds, moving: Array) -> NDArray[np.in
         leap = np.zeros(len(long))
         leap[inside] = np.abs(x[last[inside]] - x[last[inside] - 1])
         return long[leap > _CATCH_UP * usual]
-    # what the robot covered between the hold's rows: a rest covers nothing but noise
+    # the robot's path between the rows of the hold: in a rest it is only noise
     way = moving[last - 1] - moving[holds.first[long]]
     still = (x[holds.first[long]] == 0.0) & (label == "velocity")
     return long[(way > 0.01) & ~still]
 
 
 def _cut_off(x: Array, holds: _Holds) -> tuple[float, float] | None:
-    """(limit, share of rows at it) of a signal that is cut off; None where its extremes are mere peaks."""
+    """(limit, fraction of rows at it) of a clipped signal; None if its extremes are mere peaks."""
     values = x[holds.first]
     levels, met = np.unique(x, return_counts=True)
     found = []
-    for limit, count, beside in ((levels[-1], met[-1], met[-2]), (levels[0], met[0], met[1])):
+    for limit, count, neighbour in ((levels[-1], met[-1], met[-2]), (levels[0], met[0], met[1])):
         longest = holds.rows[values == limit].max()
-        if count >= max(_CUT_ROWS, _CUT_SPIKE * beside) and longest >= _CUT_RUN:
+        if count >= max(_CUT_ROWS, _CUT_SPIKE * neighbour) and longest >= _CUT_RUN:
             found.append((float(limit), float(count / len(x))))
     return max(found, key=lambda one: one[1], default=None)
 
@@ -121,7 +122,7 @@ def _constant(track: Track, label: str, linear: Linear, j: int, name: str, value
         "error",
         f"the {label} of {name} (column '{_column(linear, j)}') is {value:.4g} in every row of '{track.name}'",
         name,
-        "check its column in the channel map, or whether the drive reports it at all",
+        "check its column in the channel map, and that the drive reports it",
     )
 
 
@@ -139,10 +140,10 @@ def _stale(
     return Finding(
         "stale-channel",
         "error",
-        f"the {label} of {name} (column '{_column(linear, j)}') stands still in '{track.name}' while the robot moves, "
-        f"{len(frozen)} times, the longest {holds.seconds[longest]:.3g} s from {t[holds.first[longest]]:.4g} s",
+        f"the {label} of {name} (column '{_column(linear, j)}') does not change in '{track.name}' while the robot "
+        f"moves, {len(frozen)} times, the longest {holds.seconds[longest]:.3g} s from {t[holds.first[longest]]:.4g} s",
         name,
-        "mend the logger, or cut the log at these times with 'seconds'",
+        "fix the logger, or exclude these times with 'seconds' in the [[run]]",
     )
 
 
@@ -150,14 +151,14 @@ def _saturated(track: Track, name: str, limit: float, share: float) -> Finding:
     return Finding(
         "saturated-effort",
         "error",
-        f"the effort of {name} is cut off at {limit:.4g} (as logged) in {share:.1%} of the rows of '{track.name}'",
+        f"the effort of {name} is clipped at {limit:.4g} (as logged) in {share:.1%} of the rows of '{track.name}'",
         name,
-        "move more gently, or raise the limit of the drive or of the logger; rows at a limit are no measurement",
+        "record a slower motion, or raise the limit of the drive or the logger; rows at a limit are not valid",
     )
 
 
 def _frozen_rows(track: Track, t: Array) -> Iterator[Fault]:
-    """Whole rows that were repeated while the robot moved on: the clock went on, then every position leaps."""
+    """Whole rows that were repeated while the robot moved: the clock went on, then every position jumps."""
     step = np.diff(t)
     usual = float(np.median(step))
     long = np.flatnonzero((step > max(_HELD_S, _HELD_ROWS * usual)) & (track.hole[1:] < 2.5 * track.step))
@@ -169,10 +170,10 @@ def _frozen_rows(track: Track, t: Array) -> Iterator[Fault]:
             Finding(
                 "stale-channel",
                 "error",
-                f"every channel of '{track.name}' stands still while the robot moves, {len(leaps)} times, the longest "
+                f"no channel of '{track.name}' changes while the robot moves, {len(leaps)} times, the longest "
                 f"{step[worst]:.3g} s from {t[worst]:.4g} s: the logger repeated its last row",
                 track.name,
-                "mend the logger, or cut the log at these times with 'seconds'",
+                "fix the logger, or exclude these times with 'seconds' in the [[run]]",
             ),
             None,
             True,

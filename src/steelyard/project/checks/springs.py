@@ -1,4 +1,4 @@
-"""Springs and balancers: whether a log can tell their columns from gravity and from each other."""
+"""Springs and balancers: whether a log can separate their columns from gravity and from each other."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 
-# A column is told from the others when σ is below this share of its size: else the log knows no more about it than a
-# robot file, which a prior trusts to the same width.
+# A column is determined if its σ is below this fraction of its size: else the log is no better than a robot file, which
+# a prior trusts to the same width.
 TOLD = Springs.width
-# Parameters named as those a spring is mistaken for.
+# Number of parameters listed as indistinguishable from a spring.
 _MOST_NAMED = 3
 
 
 def spring_findings(trial: Trial) -> Iterator[Finding]:
-    """One finding for every column of a spring or compensator, from a weighted least squares without any prior."""
+    """One finding for every column of a spring or compensator, from weighted least squares without a prior."""
     model = trial.model
     terms = [term for term in model.terms if isinstance(term, Compensator | Springs)]
     joints: dict[str, list[str]] = {}
@@ -42,8 +42,8 @@ def spring_findings(trial: Trial) -> Iterator[Finding]:
         estimate = WLS().estimate(None, base, information)
         weights = np.nan_to_num(1.0 / joint_deviations(information, base))
     except EstimationError as error:
-        told = f"whether {', '.join(joints)} can be told from gravity is not known: {error}"
-        yield Finding("spring-separable", "warning", told, ", ".join(joints))
+        told = f"it is unknown whether {', '.join(joints)} can be separated from gravity: {error}"
+        yield Finding("spring-separability", "warning", told, ", ".join(joints))
         return
     columns = stacked(information, base.kept, weights)[:, :-1]
     for name, moving in joints.items():
@@ -55,34 +55,34 @@ def _information(trial: Trial) -> Information:
     """The trial's rows as `Information`, without those of joints whose signals are bad."""
     runs = [trace.samples(trial.model.robot.axis_names, f"trace {k}") for k, trace in enumerate(trial.traces)]
     information = observe(Problem(trial.model, runs, trial.band, None, REST))
-    return replace(information, blocks={key: t for key, t in information.blocks.items() if key.joint in trial.lively})
+    return replace(information, blocks={key: t for key, t in information.blocks.items() if key.joint in trial.active})
 
 
 def _measured(base: BaseParameters, estimate: Estimate, columns: Array, name: str, joints: str) -> Finding:
-    """What the data say of a base parameter: value, σ by leave-one-block-out, and what moves along with it."""
+    """The data on a base parameter: value, σ by leave-one-block-out, and the parameters correlated with it."""
     k = base.names.index(name)
     column, value, sigma = base.layout.columns[base.kept[k]], estimate.value[k], np.sqrt(estimate.covariance[k, k])
-    leaning = "lean on its nominal value" if column.nominal else "state a nominal value and lean on it"
+    leaning = "use its nominal value" if column.nominal else "give a nominal value and use it"
     fix = f"move {joints} over more of the range and at several speeds; or {leaning} with the estimator 'map'"
     if not np.isfinite(sigma):
-        told = (
-            f"this log does not show {name} on its own: too little motion of {joints}, or in one short part of the log"
-        )
-        return Finding("spring-separable", "warning", told, name, fix)
-    # the smaller of the two: what cannot be told apart runs away to large values
+        told = f"this log does not determine {name} separately: too little motion of {joints}, or only in a short part"
+        return Finding("spring-separability", "warning", told, name, fix)
+    # the smaller of the two: parameters that cannot be separated diverge to large values
     size = min(abs(value), abs(column.nominal or value))
     unit = "" if column.unit == "1" else f" {column.unit}"
     share = f"{sigma / size:.1%} of {'it' if size == abs(value) else 'the nominal value'}"
     found = (
         f"{value:.4g} ± {sigma:.2g}{unit}, σ is {share}; sine of its angle to all other columns "
-        f"{_sine(columns, k):.2g}; estimates it moves with: {_alike(base, estimate, k)}"
+        f"{_sine(columns, k):.2g}; correlated estimates: {_correlated(base, estimate, k)}"
     )
     if sigma < TOLD * size:
-        return Finding("spring-separable", "info", f"this log tells {name} from gravity: {found}", name)
-    return Finding("spring-separable", "warning", f"this log cannot tell {name} from gravity: {found}", name, fix)
+        return Finding("spring-separability", "info", f"this log separates {name} from gravity: {found}", name)
+    return Finding(
+        "spring-separability", "warning", f"this log cannot separate {name} from gravity: {found}", name, fix
+    )
 
 
-def _alike(base: BaseParameters, estimate: Estimate, k: int) -> str:
+def _correlated(base: BaseParameters, estimate: Estimate, k: int) -> str:
     """The parameters whose estimates are most correlated with that of k (classical covariance)."""
     deviation = np.sqrt(np.diagonal(estimate.covariance_classical))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -100,16 +100,16 @@ def _sine(columns: Array, k: int) -> float:
 
 
 def _structural(base: BaseParameters, name: str) -> Finding:
-    """A column that no motion can tell from others, or that has no effect."""
+    """Finding on a column that no motion can separate from others, or that has no effect."""
     sums = zip(base.names, base.expressions, strict=True)
     groups = [f"{lead} ({shown})" for lead, shown in sums if name in base.regroupings[lead]]
     if not groups:
-        fix = "check its anchors: no joint changes the spring's length"
-        return Finding("spring-separable", "warning", f"{name} has no effect on any joint", name, fix)
+        fix = "check its anchors: no joint changes the length of the spring"
+        return Finding("spring-separability", "warning", f"{name} has no effect on any joint", name, fix)
     return Finding(
-        "spring-separable",
+        "spring-separability",
         "warning",
-        f"no motion can tell {name} from other columns: it is part of {'; '.join(groups)}",
+        f"no motion can separate {name} from other parameters: it is part of {'; '.join(groups)}",
         name,
-        "read those base parameters as sums, or leave out one of the terms",
+        "use those base parameters as linear combinations, or remove one of the terms",
     )

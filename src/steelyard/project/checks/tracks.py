@@ -1,4 +1,4 @@
-"""Tracks: the logs of a project as they were recorded, in SI under the stated map, and cut into smooth even traces."""
+"""Tracks: the logs of a project as recorded, in SI under the stated map, and cut into smooth uniform traces."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from steelyard.signals.clock import Rows, Tally, clean, on_grid
 from steelyard.signals.recording import CHUNK_ROWS, Recording
 from steelyard.signals.samples import Samples
 
-# Rows of one log that are looked at; of a longer one, whole chunks evenly spread over it.
+# Number of rows of one log that are read; of a longer one, whole chunks evenly spread over it.
 MOST_ROWS = 8 * CHUNK_ROWS
-# Even samples of all logs together that the model is tried on. More would only cost time.
+# Number of uniform samples of all logs together on which the model is tried. More would only cost time.
 MOST_SAMPLES = 4000
-# Of more runs than this, so many evenly chosen: short pieces of many runs would be mostly filter edges.
+# Largest number of runs, evenly chosen: short pieces of more runs would be mostly filter edges.
 MOST_TRACES = 5
-# Traces have so many samples a period of the band: enough for derivatives and for the sign of a speed.
+# Samples of a trace per period of the band: enough for derivatives and for the sign of a speed.
 OVERSAMPLING = 10.0
-# A trace needs so many periods of the band: the row filter takes three, and what is left must show motion.
+# Length of a trace in periods of the band: the row filter takes three, and the rest must show motion.
 FEWEST_PERIODS = 8.0
-# Band [Hz] where the project states no filter: arms move below it, and most of their noise lies above.
+# Band [Hz] if the project states no filter: arms move below it, and most of their noise lies above.
 USUAL_BAND = 10.0
 
 
@@ -76,7 +76,7 @@ def read_track(
     seconds: tuple[float, float] | None,
     drop_missing: bool,
 ) -> Track:
-    """The track of one log; DataError where its clock or its cells cannot be read."""
+    """The track of one log; raises DataError if its clock or its cells cannot be read."""
     kept: list[tuple[int, Rows]] = []
     stride, met = 1, 0
     for chunk in clean(recording, channels, CHUNK_ROWS, drop_missing, Tally()):
@@ -97,20 +97,20 @@ def read_track(
             f"Log '{recording.name}' has no rows in its window. Check the file, 'rows', 'seconds' and the channel map."
         )
     for (before, last), (now, part) in pairwise(kept):
-        if now > before + 1:  # what was left out between two chunks is a hole of ours, not a logger that stood still
+        if now > before + 1:  # rows left out between two chunks are a gap of this reader, not of the logger
             part.hole[0] = part.t[0] - last.t[-1]
     number, t, raw, hole = (np.concatenate(parts, axis=-1) for parts in zip(*(part for _, part in kept), strict=True))
     if len(number) < 8:
         raise DataError(
-            f"Log '{recording.name}' has {len(number)} distinct rows in its window; that is too short to check. "
-            "Check 'rows', 'seconds' and the channel map, or record a longer motion."
+            f"Log '{recording.name}' has {len(number)} distinct rows in its window, too few to check. Check 'rows', "
+            "'seconds' and the channel map, or record a longer motion."
         )
     return Track(recording.name, channels, t, raw, hole)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A smooth even part of a track: q, v, a, effort (n, N) at `rate` [Hz], all through one zero-phase low-pass."""
+    """A smooth uniform part of a track: q, v, a, effort (n, N) at `rate` [Hz], all through one zero-phase low-pass."""
 
     rate: float
     q: Array
@@ -128,13 +128,13 @@ class Trace:
 
 
 def band_of(tracks: Sequence[Track], stated: Sequence[float | str | None], time_factor: float) -> float:
-    """Band [Hz] of the traces: the project's lowest filter, at most the usual band and what the clock can carry."""
+    """Band [Hz] of the traces: the project's lowest filter, at most the usual band and the limit of the clock."""
     rate = min(1.0 / (track.step * time_factor) for track in tracks)
     return min([float(x) for x in stated if isinstance(x, int | float)] + [USUAL_BAND, rate / 5.0])
 
 
 def traces_of(tracks: Sequence[Track], band: float, time_factor: float = 1.0) -> tuple[Trace, ...]:
-    """Even traces of all tracks with their clocks multiplied by `time_factor`, cut to a total that is quick to try."""
+    """Uniform traces of all tracks with their clocks multiplied by `time_factor`, cut to a total for fast trials."""
     whole = [trace for track in tracks for trace in _even(track, band, time_factor)]
     if len(whole) > MOST_TRACES:
         whole = [whole[int(k)] for k in np.linspace(0, len(whole) - 1, MOST_TRACES)]
@@ -146,7 +146,7 @@ def traces_of(tracks: Sequence[Track], band: float, time_factor: float = 1.0) ->
     for trace in whole:
         size = trace.q.shape[1]
         keep = min(size, max(least, MOST_SAMPLES * size // total))
-        # a few windows spread over the trace show more of its motion than one
+        # a few windows spread over the trace contain more of its motion than one
         count = max(1, min(4, keep // (2 * least)))
         for first in np.linspace(0, size - keep // count, count).astype(int):
             part = slice(int(first), int(first) + keep // count)

@@ -1,4 +1,4 @@
-"""Measured velocities against the slopes of the positions: unit, clock, sign and order without any model."""
+"""Measured velocities compared with the slopes of the positions: unit, clock, sign and order without a model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from steelyard._arrays import Array
 from steelyard.findings import Finding
 from steelyard.project.checks.tracks import Track
 
-# Correlation from which a slope and a velocity are the same motion.
+# Correlation from which on a slope and a velocity are the same motion.
 _SAME = 0.9
-# Factor up to which they agree: filters in the drive and rounding cost some of a velocity.
+# Factor up to which they agree: filters in the drive and rounding reduce a velocity.
 _AGREES = 1.15
 
 
@@ -26,7 +26,7 @@ class Slopes(NamedTuple):
 
     @property
     def common(self) -> float | None:
-        """The factor (without its sign) that all joints that can tell share; None where they do not agree."""
+        """The factor (without its sign) shared by all joints with enough motion; None if they do not agree."""
         same = np.abs(np.diagonal(self.correlation)) > _SAME
         if not same.any():
             return None
@@ -62,8 +62,8 @@ def slopes_of(tracks: Sequence[Track]) -> Slopes | None:
 
 
 def conflicts(slopes: Slopes, turned: Array, names: Sequence[str]) -> Iterator[Finding]:
-    """Joints whose measured velocity contradicts their position, `turned` (n, n) being what positions were found to
-    need: what is left is wrong with the velocity, or with a position the model cannot tell."""
+    """Joints whose measured velocity contradicts their position, with `turned` (n, n) the edits found for positions:
+    the velocity is wrong, or a position fault that the model cannot detect."""
     factor, correlation = turned @ slopes.factor, _signed(turned) @ slopes.correlation
     strength = np.abs(correlation)
     for i, name in enumerate(names):
@@ -81,36 +81,36 @@ def conflicts(slopes: Slopes, turned: Array, names: Sequence[str]) -> Iterator[F
 
 
 def _signed(turned: Array) -> Array:
-    """The edit as correlations feel it: signs and order without sizes."""
+    """The effect of the edit on correlations: signs and order without sizes."""
     return np.sign(turned) * (np.abs(turned) > 1e-12)
 
 
 def _swapped(one: str, other: str) -> Finding:
     return Finding(
-        "swapped-joints",
+        "swapped-columns",
         "error",
-        f"the position of {one} changes as the measured velocity of {other} says: columns are exchanged",
+        f"the position of {one} follows the measured velocity of {other}: columns are swapped",
         f"{one}, {other}",
-        f"exchange the columns of {one} and {other} in [channels] v or q",
+        f"swap the columns of {one} and {other} in [channels] v or q",
     )
 
 
 def _flipped(name: str, size: float) -> Finding:
     return Finding(
-        "flipped-sign",
+        "wrong-sign",
         "error",
-        f"position and measured velocity of {name} run against each other: dq/dt = {size:.3g} v",
+        f"position and measured velocity of {name} have opposite signs: dq/dt = {size:.3g} v",
         name,
-        f"turn round 'sign' of {name} in [channels] v (or q)",
+        f"invert 'sign' of {name} in [channels] v (or q)",
     )
 
 
 def _scaled(name: str, size: float) -> Finding:
     if abs(abs(np.log(size)) - np.log(180.0 / np.pi)) < np.log(_AGREES):
         return Finding(
-            "angle-unit",
+            "wrong-angle-unit",
             "error",
-            f"position and measured velocity of {name} are in different units of angle: dq/dt = {size:.4g} v",
+            f"position and measured velocity of {name} have different angle units: dq/dt = {size:.4g} v",
             name,
             f"set the unit of {name} in [channels] v or q: one is in degrees",
         )

@@ -1,1 +1,1 @@
-"""Tours on simulated robots with known truth."""
+"""Demonstrations on simulated robots with known truth."""

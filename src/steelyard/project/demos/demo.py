@@ -1,4 +1,4 @@
-"""The one-minute tour: a robot simulated with known truth, logged to a file, and identified from that file alone."""
+"""The one-minute tour: a robot simulated with known truth, logged to a file, and identified from that file."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from steelyard.simulation.plant import Plant
 
 RATE_HZ = 1000.0
 DURATION_S = 20.0
-# One step of an encoder: of a joint that turns [rad], of one that slides [m].
+# One encoder step of a revolute joint [rad], and of a prismatic one [m].
 ENCODER_STEP, SCALE_STEP = 2e-5, 1e-6
-# Harmonics of 0.1 Hz. The strokes of parallel robots are short: slow motion would hardly show their inertias.
+# Harmonics of 0.1 Hz. The strokes of parallel robots are short: slow motion would hardly excite their inertias.
 HARMONICS, HARMONICS_LOOPED = 5, 20
 # Under a controller: sign(v) is smooth over this speed [rad/s | m/s], and the run is shorter.
 SIGN_WIDTH = 0.2
@@ -50,18 +50,18 @@ LOOP_S = 10.0
 CUTOFF_HZ, LOWPASS_HZ, DECIMATE, REST = 25.0, 10.0, 40, 0.02
 PROJECT = "project.toml"
 RUN_FOLDER = "project-run"
-# A spring as strong as the invented links are heavy.
+# A spring with a strength in proportion to the weight of the assumed links.
 _SPRING = {"Kr": 2e3, "K0": -400.0, "F": 50.0, "K": 5.0}
 LOGS = {"identify": "identify.csv", "validate": "validate.csv"}
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A finished tour: the run, the true base parameters, and how many the 95 % intervals contain.
+    """A finished tour: the run, the true base parameters, and the number of them inside the 95 % intervals.
 
-    `loop` holds least squares, IV and DIDIM of a second run, under a controller whose gains and reference are known
-    (P4 Table I); it is empty where the robot cannot be simulated, and `loop_lost` says why. `control` compares control
-    laws with models identified from currents (P3 Table 4), for the robot of that paper.
+    `loop` holds least squares, IV and DIDIM of a second run, under a controller whose gains and reference are known (P4
+    Table I); it is empty if the robot cannot be simulated, and `loop_error` gives the reason. `control` compares
+    control laws with models identified from currents (P3 Table 4), for the robot of that paper.
     """
 
     run: RunResult
@@ -69,14 +69,14 @@ class Demo:
     covered: int
     project: Path
     loop: tuple[Identification, ...] = ()
-    loop_lost: str = ""
+    loop_error: str = ""
     control: Controlled | None = None
 
 
 def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None = None) -> Demo:
-    """Simulate, log, identify, compare with the truth. Everything lands in `folder`.
+    """Simulate, log, identify, compare with the truth. All files are written to `folder`.
 
-    The true robot differs from the nominal one by about 20 %; torques carry coloured noise of 3 % and positions are
+    The true robot differs from the nominal one by about 20 %; torques have coloured noise of 3 % and positions are
     rounded to encoder steps. The log holds positions and torques only, as a real one would.
     """
     robot = read_robot(robot_name)
@@ -100,17 +100,19 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     try:
         return replace(finished, loop=_under_control(robot, names, model.robot, truth, rng, progress))
     except (SimulationError, EstimationError) as error:
-        return replace(finished, loop_lost=str(error))
+        return replace(finished, loop_error=str(error))
 
 
 def _check_untouched(file: Path, project: str) -> None:
-    """An earlier demo is replaced only as long as nobody has worked on its project file."""
+    """Raises an error if the project file of an earlier demo was edited: only an unedited one is replaced."""
     if file.is_file() and file.read_text("utf-8") != project:
-        raise OutputError(f"'{file}' is not as the demo writes it: yours? Name another folder with --out.")
+        raise OutputError(
+            f"'{file}' differs from the one the demo writes; it may be yours. Choose another folder with --out."
+        )
 
 
 def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
-    """The robot with plausible inertias and drive chains where its file is silent."""
+    """The robot with plausible inertias and drive chains where its file gives none."""
     links, joints = [], []
     for k, (link, joint) in enumerate(zip(robot.links, robot.joints, strict=True)):
         mass = 8.0 * 0.7**k
@@ -141,8 +143,8 @@ def _under_control(
 ) -> tuple[Identification, ...]:
     """A second log, of the true robot under a cascade of 10 and 30 Hz, identified by `wls`, `iv` and `didim`.
 
-    The log holds what the encoders read and what was commanded, which holds for a sample: it leads the motion by half
-    of one. DIDIM's own simulation holds it too.
+    The log holds encoder readings and commands. A command is held for a sample, so it leads the motion by
+    half the sample time; the simulation of DIDIM does the same.
     """
     plant = Plant(Model(furnished, named_terms(names, sign_width=SIGN_WIDTH)), truth)
     controller = Cascade.tuned(plant)
@@ -196,7 +198,7 @@ def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
 
 
 def _columns(prefix: str, robot: Robot) -> list[str]:
-    """Column names after the joints, or their numbers where a name would need quoting."""
+    """Column names from the joint names, or their numbers if a name would need quoting."""
     plain = all(re.fullmatch(r"[\w.-]+", name) for name in robot.axis_names)
     return [f"{prefix}_{name if plain else k + 1}" for k, name in enumerate(robot.axis_names)]
 
@@ -219,7 +221,7 @@ terms = [{chosen}]
 [prepare]
 cutoff_hz = {CUTOFF_HZ}      # zero-phase low-pass of positions
 lowpass_hz = {LOWPASS_HZ}     # parallel filter of effort and columns
-decimate = {DECIMATE}         # one row of so many samples is kept
+decimate = {DECIMATE}         # one row is kept per this number of samples
 rest = {REST}           # rows slower than this fraction of a joint's top speed are left out
 
 [channels]

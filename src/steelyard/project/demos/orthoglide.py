@@ -1,7 +1,7 @@
-"""The Orthoglide of P3 §5.2, simulated: drive gains from a weighed payload, and what they are worth to a controller.
+"""The Orthoglide of P3 §5.2, simulated: drive gains from a weighed payload, and their effect on control.
 
 The true robot is the one in its file, which has the values of the paper's Table 3. Its logs hold positions and
-currents; all that a controller knows of it is identified from these.
+currents; the controllers' models are identified from these.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from steelyard.simulation.controllers import PID, ComputedTorque, Controller
 from steelyard.simulation.plant import Plant
 
 ROBOT, PLATFORM = "orthoglide", "link6"
-# Force of a drive per unit of its current reference [N]: identified (Table 3), and what its maker states.
+# Force of a drive per unit of its current reference [N]: identified (Table 3), and stated by its maker.
 GAINS, MAKER = np.array([2170.0, 2100.0, 2070.0]), np.full(3, 637.0 * np.pi)
-# The payload on the scale, and the one that was then to be found with these gains [kg].
+# The weighed payload, and the one to be found with the identified gains [kg].
 WEIGHED, SECOND = 1.983, 1.136
 LOAD = "weighed"
-# Table 4 makes the maker's gains wrong on purpose, by a quarter. It does not say which way, and that matters: the
-# maker's are too low as they are.
+# Table 4 changes the maker's gains on purpose by a quarter. It does not state the direction, which matters: the maker's
+# are already too low.
 WRONG = 0.25
 
-# Exciting motions go through random points, as a robot controller would; the paper's own are not published.
+# Exciting motions go through random points, as with a robot controller; the paper's own are not published.
 POINTS, RATE_HZ, SPEED, ACCELERATION = 15, 200.0, 0.95, 10.0
 NOISE = 0.01
 # The controllers' rate, the triple pole of their linear part [rad/s], and the speed over which sign(v) is smooth [m/s].
 CONTROL_HZ, BANDWIDTH, SIGN_WIDTH = 1000.0, 100.0, 0.02
 
-# The rows of Table 4, worst first: PID with the derivative on the measurement alone and with the reference's velocity,
+# The rows of Table 4, worst first: PID with the derivative on the measurement only and with the reference's velocity,
 # and computed torque with a model identified with these gains.
-PLAIN_PID, FORWARD_PID = "PID", "PID, velocity fed forward"
+PLAIN_PID, FORWARD_PID = "PID", "PID with velocity feed-forward"
 CTC_LOW, CTC_HIGH = "computed torque, gains 25 % too low", "computed torque, gains 25 % too high"
-CTC_MAKER, CTC_FOUND = "computed torque, maker's gains", "computed torque, identified gains"
+CTC_MAKER, CTC_FOUND = "computed torque, manufacturer's gains", "computed torque, identified gains"
 
 
 class Driven(NamedTuple):
@@ -65,7 +65,7 @@ class Driven(NamedTuple):
 
 @dataclass(frozen=True)
 class Tracking:
-    """How closely one control law follows one motion: largest and rms error of every axis, (n,) each [m]."""
+    """Tracking error of one control law on one motion: largest and rms error of every axis, (n,) each [m]."""
 
     law: str
     motion: str
@@ -95,10 +95,10 @@ def modelled(robot: Robot, payloads: Sequence[Payload] = (), sign_width: float =
 
 
 def truth(model: Model, masses: Mapping[str, float] | None = None) -> Array:
-    """Standard parameters (C,): the robot file's, and of every payload its mass [kg] by load case."""
+    """Standard parameters (C,): the robot file's, and the mass [kg] of every payload by load case."""
     nominal = model.layout.nominal
     if nominal is None:
-        raise ModelError(f"Robot '{model.robot.name}' has no nominal inertias, so there is no true robot to simulate.")
+        raise ModelError(f"Robot '{model.robot.name}' has no nominal inertias to simulate. Add them to the robot file.")
     theta = nominal.copy()
     for load, mass in (masses or {}).items():
         theta[model.layout.index(f"{load}.M")] = mass
@@ -111,18 +111,18 @@ def exciting(robot: Robot, rng: np.random.Generator, points: int = POINTS) -> Tr
 
 
 def driven(model: Model, theta: Array, loads: Sequence[str], rng: np.random.Generator) -> tuple[Driven, ...]:
-    """A motion of its own for every load case, and the forces it takes."""
+    """A separate motion for every load case, and the forces it takes."""
     out = []
     for load in loads:
         path = exciting(model.robot, rng)
-        # half a step off the clock of the motion: where it rests, no sign of a speed is defined
+        # half a step off the clock of the motion: at rest the sign of a speed is not defined
         q, v, a = path.at(np.arange(0.5 / RATE_HZ, path.duration, 1.0 / RATE_HZ))
         out.append(Driven(load, q, v, a, model.torque(q, v, a, theta, load=load)))
     return tuple(out)
 
 
 def logged(runs: Sequence[Driven], robot: Robot, noise: float, rng: np.random.Generator) -> list[Samples]:
-    """The runs with currents for efforts, force / gain, each with white noise of a share of its rms over all runs."""
+    """The runs with currents as efforts, force / gain, each with white noise of a fraction of its rms over all runs."""
     size = noise * np.sqrt(np.mean(np.concatenate([x.force for x in runs], axis=1) ** 2, axis=1, keepdims=True))
     out = []
     for k, run in enumerate(runs, start=1):
@@ -133,7 +133,7 @@ def logged(runs: Sequence[Driven], robot: Robot, noise: float, rng: np.random.Ge
 
 
 def weighed() -> Payload:
-    """The payload whose mass is known, and nothing else of it: the platform only translates, so nothing else shows."""
+    """The payload with known mass only: the platform only translates, so no other parameter has an effect."""
     return Payload(LOAD, PLATFORM, known={"M": WEIGHED})
 
 
@@ -153,9 +153,9 @@ def gains_from(model: Model, samples: Sequence[Samples]) -> Identification:
 def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) -> Controlled:
     """P3 Table 4: the same motions, with the weighed payload, under control laws of the same bandwidth.
 
-    A model identified with gains that are all wrong by one factor is wrong by it too, so that a current, torque / gain,
-    is right for the robot itself. The payload's mass is added in kilograms: it alone is taken for too heavy or too
-    light. Gains that are wrong by other factors on other axes also spoil what these have in common.
+    If all gains are wrong by one factor, the identified model is wrong by the same factor, so that a current, torque /
+    gain, is right for the robot itself. The payload's mass is added in kilograms: only the payload is then too heavy or
+    too light. Gains that are wrong by different factors on different axes also distort the coupling of the axes.
     """
     rng = np.random.default_rng(seed)
     model = modelled(robot, [weighed()], SIGN_WIDTH)
@@ -169,8 +169,8 @@ def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) ->
     laws = list(_laws(model, free, found.value))
     out = []
     for k, (law, controller, gains) in enumerate(laws):
-        # A drive gives this part of a command that was divided by a gain which is not its own. Speeds are exact: a
-        # difference of positions is half a sample late, which costs more than any of these gains.
+        # A command divided by a wrong gain gives this fraction of the force. Speeds are exact: a difference of
+        # positions is late by half the sample time, which costs more than any of these gains.
         loop = Loop(torque_ratio=GAINS / gains, velocity="true")
         for name, path in paths.items():
             made = simulate(plant, controller, path, CONTROL_HZ, loop)
@@ -181,7 +181,7 @@ def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) ->
 
 
 def motions(robot: Robot, rng: np.random.Generator) -> dict[str, Trajectory]:
-    """Two motions to follow: a calm one that hardly moves the third axis, as the paper's first, and a fast one."""
+    """Two motions to follow: a slow one that hardly moves the third axis, as the paper's first, and a fast one."""
     calm, fast = (random_points(robot, POINTS, rng) for _ in range(2))
     middle = calm[2].mean()
     calm[2] = middle + (calm[2] - middle) / 15.0
@@ -192,19 +192,19 @@ def motions(robot: Robot, rng: np.random.Generator) -> dict[str, Trajectory]:
 
 
 def _laws(model: Model, free: Sequence[Samples], found: Array) -> Iterator[tuple[str, Controller, Array]]:
-    """Name, controller and the gains that turn its commands into currents."""
+    """Name, controller and the gains that convert its commands to currents."""
     hertz = BANDWIDTH / (2.0 * np.pi)
-    believed = _believed(model, free, found)
-    yield PLAIN_PID, PID.tuned(believed, hertz), found
-    yield FORWARD_PID, PID.tuned(believed, hertz, velocity_feedforward=1.0), found
+    assumed = _controller_model(model, free, found)
+    yield PLAIN_PID, PID.tuned(assumed, hertz), found
+    yield FORWARD_PID, PID.tuned(assumed, hertz, velocity_feedforward=1.0), found
     stated = {CTC_LOW: (1.0 - WRONG) * MAKER, CTC_HIGH: (1.0 + WRONG) * MAKER, CTC_MAKER: MAKER}
     for law, gains in stated.items():
-        yield law, ComputedTorque.tuned(_believed(model, free, gains), hertz, integral=True), gains
-    yield CTC_FOUND, ComputedTorque.tuned(believed, hertz, integral=True), found
+        yield law, ComputedTorque.tuned(_controller_model(model, free, gains), hertz, integral=True), gains
+    yield CTC_FOUND, ComputedTorque.tuned(assumed, hertz, integral=True), found
 
 
-def _believed(model: Model, free: Sequence[Samples], gains: Array) -> Plant:
-    """The robot as identified from its runs without payload with these gains, and the weighed mass on top."""
+def _controller_model(model: Model, free: Sequence[Samples], gains: Array) -> Plant:
+    """The robot identified from its runs without payload with these gains, plus the weighed mass."""
     result = with_gains(model, free, gains)
     assert result.standard is not None
     theta = result.standard.copy()

@@ -1,4 +1,4 @@
-"""What the columns of a log are, guessed from their names and values, with the reasons."""
+"""Guesses the meaning of log columns from their names and values, with the reasons."""
 
 from steelyard.signals.guess.decide import guess_channels
 from steelyard.signals.guess.guess import Guess, GuessedClock, GuessedSignal, Other

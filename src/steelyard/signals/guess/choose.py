@@ -1,4 +1,4 @@
-"""Columns by their names alone: the clock, and of every quantity the group that is most likely meant."""
+"""Choice of columns by their names alone: the clock, and for every quantity the most likely group of columns."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from steelyard.signals.recording import Recording
 POSITIONS: tuple[Kind, ...] = ("position",)
 VELOCITIES: tuple[Kind, ...] = ("velocity",)
 EFFORTS: tuple[Kind, ...] = ("torque", "current")
-# Why references are not taken for measured motion.
+# The reason given for not using references as measured motion.
 COMMANDED = "commanded or computed, not measured"
 _KNOWN: dict[Kind, str] = {"position": "q, pos, angle", "torque": "tau, torque, effort, moment, i, current"}
 
 
 def shared_columns(recordings: Sequence[Recording]) -> tuple[str, ...]:
-    """Columns that every log has, in the order of the first."""
+    """Columns that every log has, in the order of the first log."""
     first = recordings[0]
     for other in recordings[1:]:
         alone = [column for column in first.columns if column not in other.columns]
         if 2 * len(alone) > len(first.columns):
             raise DataError(
                 f"'{first.name}' and '{other.name}' have different headers: only the first has {some(alone)}; the "
-                f"other has {some(other.columns)}. Logs of one project share their columns: start a project for each."
+                f"other has {some(other.columns)}. All logs of one project must have the same columns: write one "
+                "project for each."
             )
     return tuple(column for column in first.columns if all(column in other.columns for other in recordings))
 
 
 def chosen_clock(names: Sequence[ColumnName], heads: Sequence[LogHead]) -> tuple[ColumnName, list[Clock]]:
-    """The column that steps forward in every log; a message's stamp wins over that of its arrival."""
+    """The column that increases in every log; the stamp of a message is preferred to the time of its arrival."""
     reasons = []
     for name in sorted(names, key=lambda name: ("receive" in name.words, len(name.words))):
         if not all(name.column in head.values for head in heads):
@@ -42,9 +43,9 @@ def chosen_clock(names: Sequence[ColumnName], heads: Sequence[LogHead]) -> tuple
         sound = [one for one in steps if one is not None and not one.backward and one.forward > 0.2]
         if len(sound) == len(heads):
             return name, sound
-        reasons.append(f"'{name.column}' " + ("stands still" if None in steps else "steps back or repeats itself"))
+        reasons.append(f"'{name.column}' " + ("is constant" if None in steps else "decreases or repeats values"))
     seen = f" ({'; '.join(reasons)})" if reasons else ""
-    raise DataError(f"No column is a clock{seen}. Log the time of every row, as 't_s', 't_ms' or 'time'.")
+    raise DataError(f"No column is a clock{seen}. Log the time of every row in a column named 't_s', 't_ms' or 'time'.")
 
 
 def ranked(found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:
@@ -53,16 +54,17 @@ def ranked(found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:
 
 
 def rivals(chosen: Group, found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:
-    """Groups that no rule sets behind the chosen one."""
+    """Groups that are as likely as the chosen one by all rules."""
     return [one for one in ranked(found, kinds) if one is not chosen and _rank(one)[:-1] == _rank(chosen)[:-1]]
 
 
 def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, int]:
-    """Measured before commanded, ready before what needs a gain or a ratio, joint side first, raw before filtered."""
+    """Sort key: measured before commanded, no gain or ratio needed before needed, joint side before motor side, raw
+    before filtered."""
     said = group.meaning
     return (
         said.commanded,
-        bool(blanks(group)),
+        bool(to_fill_in(group)),
         ("joint", "link", "motor").index(said.place),
         said.processed,
         said.bare,
@@ -72,8 +74,8 @@ def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, int]:
     )
 
 
-def blanks(group: Group) -> tuple[str, ...]:
-    """What no log holds: the gain of a current or a count, the ratio of a gear."""
+def to_fill_in(group: Group) -> tuple[str, ...]:
+    """Values that a log cannot hold: the gain of a current or a count, the ratio of a gear."""
     said = group.meaning
     if said.kind == "current" or "raw" in group.units:
         return ("gain",)
@@ -83,7 +85,7 @@ def blanks(group: Group) -> tuple[str, ...]:
 def chosen_group(
     label: str, kinds: Sequence[Kind], usable: Sequence[Group], found: Sequence[Group], robot: Robot
 ) -> Group:
-    """The first of the measured groups that fit the joints, or an error that says what there is instead."""
+    """The first of the measured groups that fit the joints; raises an error that lists the columns found instead."""
     best = ranked(usable, kinds)
     if best and not best[0].meaning.commanded:
         return best[0]
@@ -93,18 +95,18 @@ def chosen_group(
         near = max(partial, key=lambda one: (not one.meaning.commanded, len(one.columns)))
         gap = f"nothing for {', '.join(near.missing)}" if near.missing else f"no joint for {', '.join(near.surplus)}"
         raise DataError(
-            f"{len(near.columns) + len(near.surplus)} columns hold {label} ({near.label}), but {joints} want one each: "
-            f"{gap}. Name the robot that was logged, or call the columns after its joints."
+            f"{len(near.columns) + len(near.surplus)} columns hold {label} ({near.label}), but one is needed for each "
+            f"of {joints}: {gap}. Give the robot that was logged, or name the columns after its joints."
         )
     if best:
         raise DataError(
             f"All {label} in the log are commanded or computed, none are measured: {best[0].label}. Log the measured "
-            f"{label} of {joints}; or, if these are meant, write the project file by hand."
+            f"{label} of {joints}, or write the project file by hand to use these."
         )
     unreadable = [one for one in found if one.meaning.kind in kinds]
     if unreadable:
-        raise DataError(f"The columns {unreadable[0].label} hold no numbers. Mend the log and retry.")
-    raise DataError(f"No columns hold {label} for {joints}. They are known by words such as {_KNOWN[kinds[0]]}.")
+        raise DataError(f"The columns {unreadable[0].label} contain no numbers. Fix the log and retry.")
+    raise DataError(f"No columns hold {label} for {joints}. Recognised names contain {_KNOWN[kinds[0]]}.")
 
 
 def reason(group: Group) -> str:
@@ -120,9 +122,9 @@ def reason(group: Group) -> str:
         return "motor side"
     if said.place == "link":
         return "a second encoder"
-    return "filtered" if said.processed else "in amperes" if said.kind == "current" else "could be meant as well"
+    return "filtered" if said.processed else "in amperes" if said.kind == "current" else "another candidate"
 
 
 def some(columns: Sequence[str]) -> str:
-    """Columns for a message."""
+    """Names of columns, shortened for a message."""
     return ", ".join(columns[:40]) + (", …" if len(columns) > 40 else "")

@@ -16,7 +16,6 @@ from steelyard.signals.guess.choose import (
     EFFORTS,
     POSITIONS,
     VELOCITIES,
-    blanks,
     chosen_clock,
     chosen_group,
     ranked,
@@ -24,38 +23,40 @@ from steelyard.signals.guess.choose import (
     rivals,
     shared_columns,
     some,
+    to_fill_in,
 )
 from steelyard.signals.guess.evidence import Clock, LogHead, derivative, friction, motion, span
 from steelyard.signals.guess.guess import Guess, GuessedClock, GuessedSignal, Other
-from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, groups, scalar_names
+from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, groups, measured_word, scalar_names
 from steelyard.signals.guess.units import (
     Doubt,
     Matched,
     UnitGuess,
     beyond,
     factors,
-    is_lively,
     listed,
     match,
+    moves_enough,
     other_angle,
     position_units,
     time_unit,
 )
 from steelyard.signals.recording import Recording
 
-# Rows looked at over all logs, and the least of each.
+# Total number of rows read over all logs, and the smallest number per log.
 _HEAD_ROWS = 65536
 _LEAST_ROWS = 4096
-# Friction this many times its uncertainty tells which way an effort counts.
+# Friction of this many times its uncertainty decides the sign of an effort.
 _SURE = 5.0
-# Efforts that far above or below the file's limits have another unit or side.
+# Efforts this many times above or below the file's limits are in another unit or on another side.
 _FAR_ABOVE = 2.0
 _FAR_BELOW = 0.01
 _NO_DERIVATIVE = "do not integrate to the positions (another unit, sign, order or quantity)"
+_NEXT = "Rename the columns, or write [channels] by hand: docs/project-file.md."
 
 
 def guess_channels(recordings: Sequence[Recording], robot: Robot, headers: Sequence[LoggerHeader] = ()) -> Guess:
-    """The channel map of logs that share one, from the names of their columns and a look at their first rows.
+    """Channel map of logs with the same columns, from the column names and the first rows.
 
     Raises `DataError` where a quantity has no columns, or columns that do not fit the robot's joints.
     """
@@ -72,9 +73,9 @@ def guess_channels(recordings: Sequence[Recording], robot: Robot, headers: Seque
         effort = chosen_group("efforts", EFFORTS, usable, found, robot)
     except DataError as error:
         names = ", ".join(f"'{one.name}'" for one in recordings)
-        raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}.") from None
+        raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}. {_NEXT}") from None
     guess = _Decision(robot, heads, found, usable, header, time, steps, clocks, q, effort).guess()
-    # a unit that does not fit a joint's kind is refused here, as it would be later
+    # raises here, not later, where a unit does not fit the kind of joint
     resolve(guess.channel_map(ratio=[1.0] * robot.dof, gain=[1.0] * robot.dof), robot)
     return guess
 
@@ -85,7 +86,7 @@ def _heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[LogH
 
 
 def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict[str, Array]:
-    """The first rows of the columns; one that holds text is left out rather than spoiling the others."""
+    """The first rows of the columns. A column that holds text is left out, so that the others can still be read."""
     if not columns:
         return {}
     try:
@@ -108,7 +109,7 @@ def _holds_numbers(head: LogHead, column: str) -> bool:
 
 @dataclass(frozen=True)
 class _Decision:
-    """The columns chosen by name, from which values settle units, sides and signs."""
+    """The columns chosen by name; their values then decide units, sides and signs."""
 
     robot: Robot
     heads: Sequence[LogHead]
@@ -127,7 +128,7 @@ class _Decision:
         q, q_checks = self._positions(by_range, low, high)
         v, matched, left_out = self._velocities(q)
         if not all(self.q.units) and (v is None or all(self._stated(v))):
-            # velocities of a stated unit settle that of the positions
+            # velocities with a stated unit decide the unit of the positions
             units = by_range.units if v is not None else other_angle(by_range.units)
             settled = UnitGuess(units, f"velocities integrate to them in {listed(units)}")
             again, checks = self._positions(settled, low, high)
@@ -136,7 +137,9 @@ class _Decision:
                 q, q_checks, v, matched, left_out = again, checks, found, its_match, ""
         told = self._time(q, matched, not q_checks)
         follows = v is not None and bool(q_checks) and not all(self._stated(v))
-        v_doubt = Doubt("its unit follows from that of the positions, which is in doubt", "the unit that fits theirs")
+        v_doubt = Doubt(
+            "its unit follows from the unit of the positions, which is uncertain", "the unit that matches the positions"
+        )
         effort, effort_checks = self._efforts(q)
         others = tuple(Other((name.column,), "another clock") for name in self.clocks if name is not self.time)
         unit = told.units[0]
@@ -157,7 +160,7 @@ class _Decision:
         )
 
     def _time(self, q: GuessedSignal, matched: Matched | None, is_sure: bool) -> UnitGuess:
-        """The clock's unit, also from how fast the joints would be."""
+        """Unit of the clock, decided also by the joint speeds that result."""
         moved = [one for head in self.heads if (one := motion(head, self.time.column, q.columns)) is not None]
         top = np.max([np.abs(one.v).max(axis=1) for one in moved], axis=0) if moved else np.zeros(self.robot.dof)
         speed = top * factors(q.units, POSITION_UNITS)
@@ -165,7 +168,7 @@ class _Decision:
         return time_unit(said, self._source(self.time.column), self.steps, matched, speed, is_sure, self.robot)
 
     def _positions(self, told: UnitGuess, low: Array, high: Array) -> tuple[GuessedSignal, list[Finding]]:
-        """Positions in the units told, from `low` to `high` (n,) in these."""
+        """Positions in the stated units, from `low` to `high` (n,) in these units."""
         group = self.q
         to_si = factors(told.units, POSITION_UNITS)
         wide = beyond(self.robot, (high - low) * to_si)
@@ -173,27 +176,27 @@ class _Decision:
         why = [group.why, *_says(group), told.why]
         side = "motor" if group.meaning.place == "motor" else "joint"
         if side == "motor":
-            why.append("the name says motor")
+            why.append("the name contains motor")
         elif not told.doubt and 3 * len(wide) >= self.robot.dof:
-            # the header is believed, so these cannot be the joints' own angles
+            # the header is trusted, so these columns cannot be the joint angles
             side = "motor"
-            why.append("motor side: the joints would leave their ranges")
+            why.append("motor side: on the joint side the joints would exceed their ranges")
             text = f"{', '.join(wide)} travel further than the robot file allows"
             checks += _unsure("q.side", Doubt(text, 'side = "joint" in another unit, or another column'))
         elif not told.doubt:
             checks += _unsure("q.offset", self._outside(low * to_si, high * to_si, wide))
         if group.meaning.bare:
-            text = "no word in their names says that these are positions, nor in which unit"
-            checks += _unsure("q.columns", Doubt(text, "other columns, or normalised values that want a unit first"))
+            text = "the column names state neither that these are positions nor their unit"
+            checks += _unsure("q.columns", Doubt(text, "other columns, or normalised values that need a unit first"))
         checks += self._rivals("q", group, POSITIONS)
         signal = GuessedSignal(
             group.columns, told.units, tuple(why), side,
-            blanks=("ratio",) if side == "motor" else (), others=self._others(group, POSITIONS),
+            to_fill_in=("ratio",) if side == "motor" else (), others=self._others(group, POSITIONS),
         )  # fmt: skip
         return signal, [*checks, *_fill_in("q", signal)]
 
     def _outside(self, low: Array, high: Array, wide: Sequence[str]) -> Doubt | None:
-        """Joints whose travel fits but whose place does not: another zero, sign or column."""
+        """Joints whose travel fits their range but whose position does not: a different zero, sign or column."""
         off = []
         for joint, least, most in zip(self.robot.axes, low, high, strict=True):
             slack = 0.05 * (joint.limits.upper - joint.limits.lower)
@@ -205,7 +208,7 @@ class _Decision:
         return Doubt(f"outside the robot file's limits: {', '.join(off)}", "offset = [ … ] or sign = [ … ]")
 
     def _velocities(self, q: GuessedSignal) -> tuple[GuessedSignal | None, Matched | None, str]:
-        """Velocities that are the derivative of the positions; others are left out, since they can be had from q."""
+        """Velocities that are the derivative of the positions; others are left out, since v can be computed from q."""
         why_not = "none are logged"
         stated = self.time.meaning.unit
         times = [*([stated] if stated else []), *(unit for unit in TIME_UNITS if unit != stated)]
@@ -216,7 +219,7 @@ class _Decision:
             found = derivative(self.heads, self.time.column, q.columns, group.columns)
             matched = match(found, q.units, group.units, times)
             if matched is None:
-                rests = found is None or not is_lively(found.travel, q.units).any()
+                rests = found is None or not moves_enough(found.travel, q.units).any()
                 what = "cannot be checked: no joint moves in the first rows"
                 why_not = f"{group.label} {what if rests else _NO_DERIVATIVE}"
                 continue
@@ -236,23 +239,23 @@ class _Decision:
         if all(group.units):
             why.append(f"{self._source(group.words[0])} says {listed(units)}")
         else:
-            why.append(f"taken for {listed(units)}")
+            why.append(f"assumed to be {listed(units)}")
             instead = 'unit = "mA"' if is_current else 'unit = "A" with gain = [ … ], as some drivers log'
             checks += _unsure("effort.unit", Doubt("the header states no unit", instead))
-        # a gain leads from the drive's current to the joint at once: there is no side to ask for
-        side = "motor" if "ratio" in blanks(group) else "joint"
+        # a gain converts the current of the drive directly to the joint effort: no side is needed
+        side = "motor" if "ratio" in to_fill_in(group) else "joint"
         if side == "motor":
-            why.append("the name says motor")
-        if not blanks(group):
+            why.append("the name contains motor")
+        if not to_fill_in(group):
             checks += self._size(units)
         signs, sign_why, sign_checks = self._signs(q)
         signal = GuessedSignal(
-            group.columns, units, (*why, *sign_why), side, signs, blanks(group), self._others(group, EFFORTS),
+            group.columns, units, (*why, *sign_why), side, signs, to_fill_in(group), self._others(group, EFFORTS),
         )  # fmt: skip
         return signal, [*checks, *sign_checks, *self._rivals("effort", group, EFFORTS), *_fill_in("effort", signal)]
 
     def _size(self, units: Sequence[str]) -> list[Finding]:
-        """Efforts far from the file's limits were measured elsewhere or in another unit."""
+        """Efforts far from the file's limits were measured on another side or in another unit."""
         low, high = (x * factors(units, EFFORT_UNITS) for x in span(self.heads, self.effort.columns))
         limits = np.array([joint.limits.effort for joint in self.robot.axes])
         known = np.isfinite(limits)
@@ -266,7 +269,7 @@ class _Decision:
         return []
 
     def _signs(self, q: GuessedSignal) -> tuple[tuple[float, ...], list[str], list[Finding]]:
-        """Friction opposes motion: where it seems to push, the effort counts the other way."""
+        """Signs of the efforts: friction opposes motion, so where it seems to drive the motion the sign is reversed."""
         to_si = factors(q.units, POSITION_UNITS)
         sure = friction(self.heads, self.time.column, q.columns, self.effort.columns, to_si)
         names = np.array(self.robot.axis_names)
@@ -274,17 +277,17 @@ class _Decision:
         why = [f"friction opposes the motion of {', '.join(against)}"] if against else []
         if not along:
             return (), why, []
-        why.append(f"friction would push {', '.join(along)}: sign -1")
+        why.append(f"friction would accelerate {', '.join(along)}: sign -1")
         signs = tuple(-1.0 if name in along else 1.0 for name in self.robot.axis_names)
-        doubt = Doubt(f"by the direction of friction, the effort of {', '.join(along)} counts backwards", "sign = 1.0")
+        doubt = Doubt(f"the direction of friction indicates a reversed effort sign of {', '.join(along)}", "sign = 1.0")
         return signs, why, _unsure("effort.sign", doubt)
 
     def _stated(self, signal: GuessedSignal) -> tuple[str | None, ...]:
-        """The units its names state."""
+        """The units stated in the names of a group."""
         return next(one.units for one in self.usable if one.columns == signal.columns)
 
     def _source(self, key: str) -> str:
-        """Who states a unit."""
+        """The source that states a unit."""
         known = self.header is not None and key in self.header.meanings
         return self.header.name if known and self.header is not None else "the header"
 
@@ -292,35 +295,44 @@ class _Decision:
         alike = rivals(chosen, self.usable, kinds)
         if not alike:
             return []
-        return _unsure(f"{label}.columns", Doubt("other columns may be meant as well", alike[0].label))
+        return _unsure(f"{label}.columns", Doubt("other columns are possible as well", alike[0].label))
 
     def _others(self, chosen: Group, kinds: Sequence[Kind]) -> tuple[Other, ...]:
-        alike = [one for one in self.found if one.meaning.kind in kinds and one is not chosen]
-        return tuple(Other(one.columns, reason(one)) for one in alike)
+        others = [one for one in self.found if one.meaning.kind in kinds and one is not chosen]
+        return tuple(Other(one.columns, reason(one)) for one in others)
 
 
 def _says(group: Group) -> list[str]:
-    return ["the name says measured"] if group.meaning.measured else []
+    if not group.meaning.measured:
+        return []
+    word = measured_word(group.columns[0])
+    return [f"'{word}' in the name means measured" if word else "the log format says measured"]
 
 
 def _unsure(where: str, doubt: Doubt | None) -> list[Finding]:
     if doubt is None:
         return []
-    return [Finding("guess-unsure", "warning", doubt.text, where, f"check it; else: {doubt.instead}")]
+    return [Finding("uncertain-guess", "warning", doubt.text, where, f"check it; alternative: {doubt.instead}")]
 
 
 def _fill_in(label: str, signal: GuessedSignal) -> list[Finding]:
     texts = {
-        "gain": f"values in {listed(signal.units)} become efforts by gains that only the maker or a test knows",
-        "ratio": f"{signal.columns[0]} and the others are on the motor side, and no log holds gear ratios",
+        "gain": f"values in {listed(signal.units)} need gains [effort per unit] from the manufacturer or a test",
+        "ratio": f"{signal.columns[0]} and the others are on the motor side, and a log does not contain gear ratios",
     }
     per = listed([GAIN_PER.get(unit, unit) for unit in signal.units])
     units = {
-        "gain": f'N.m (a slide: N) at the joint per {per}; or gain = "{UNKNOWN}" to identify them, with a run that '
-        "carries a payload of known mass",
-        "ratio": "motor turns per joint turn; or delete side and ratio if these are the joints' own",
+        "gain": f'N.m (prismatic joint: N) at the joint per {per}; or gain = "{UNKNOWN}" to identify them, with a run '
+        "that carries a payload of known mass",
+        "ratio": "motor turns per joint turn; or delete side and ratio if these are joint values",
     }
     return [
-        Finding("fill-in", "error", texts[name], f"{label}.{name}", f"write {name} = [ … ], one a joint: {units[name]}")
-        for name in signal.blanks
+        Finding(
+            "missing-value",
+            "error",
+            texts[name],
+            f"{label}.{name}",
+            f"write {name} = [ … ], one per joint: {units[name]}",
+        )
+        for name in signal.to_fill_in
     ]

@@ -1,5 +1,5 @@
-"""What the values of a log say about its columns: the clock's step, how far joints moved, whether a velocity is the
-derivative of a position, and which way friction pushes."""
+"""Evidence from the values of a log: the clock's step, the travel of the joints, whether a velocity is the derivative
+of a position, and the sign of the friction."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from steelyard._arrays import Array, single_threaded
 _WINDOWS = 1500
 # A step of the clock that exceeds the usual one by this factor is a gap; no window reaches across.
 _GAP = 5.0
-# Rows slower than this share of a joint's top speed say nothing about the direction of friction.
+# Rows slower than this fraction of a joint's top speed are not used to find the direction of friction.
 _SLOW = 0.05
-# Parts of the log left out in turn to see how far the friction found can be trusted.
+# Number of parts of the log; each is left out in turn to find the uncertainty of the friction.
 _PARTS = 10
 
 
@@ -31,7 +31,7 @@ class LogHead:
 
 @dataclass(frozen=True)
 class Clock:
-    """Steps of a time column in its own unit: the usual one, the longest, and the share of rows that step forward."""
+    """Steps of a time column in its own unit: the usual one, the longest, and the fraction of rows that advance."""
 
     step: float
     longest: float
@@ -41,8 +41,8 @@ class Clock:
 
 @dataclass(frozen=True)
 class WindowedMotion:
-    """Positions by windows in the log's own units: times (W,), `q` (n, W) and `v` = Δq/Δt at the middle, and the rows
-    each window runs from and to."""
+    """Motion over windows of rows, in the log's own units: times (W,), `q` (n, W) and `v` = Δq/Δt at the middle, and
+    the first and last row of each window."""
 
     t: Array
     q: Array
@@ -53,7 +53,8 @@ class WindowedMotion:
 
 @dataclass(frozen=True)
 class Derivative:
-    """Δq = ratio · ∫v dt by joint: the ratio, the share of Δq explained, the largest miss and the travel [q's unit]."""
+    """Δq = ratio · ∫v dt by joint: the ratio, the fraction of Δq explained, the largest error and the travel [q's
+    unit]."""
 
     ratio: Array
     explained: Array
@@ -62,7 +63,7 @@ class Derivative:
 
 
 def clock(head: LogHead, column: str) -> Clock | None:
-    """The steps of a column as a clock; None where it holds no two numbers."""
+    """The steps of a column read as a clock; None if it holds fewer than two numbers."""
     t = head.values[column]
     t = t[np.isfinite(t)]
     steps = np.diff(t)
@@ -73,7 +74,7 @@ def clock(head: LogHead, column: str) -> Clock | None:
 
 
 def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion | None:
-    """Positions by windows of rows that are whole, new and without a gap; None where nothing is left."""
+    """Motion over windows of complete, distinct rows without a gap; None if no window is left."""
     t, q, rows = _rows(head, time, columns)
     if len(t) < 8:
         return None
@@ -91,7 +92,7 @@ def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion |
 
 
 def _rows(head: LogHead, time: str, columns: Sequence[str]) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Time, values (n, N) and row numbers of rows that are finite, move forward and do not repeat the one before."""
+    """Time, values (n, N) and numbers of the rows that are finite, advance in time and differ from the row before."""
     t, q = head.values[time], np.stack([head.values[column] for column in columns])
     rows = np.flatnonzero(np.isfinite(t) & np.isfinite(q).all(axis=0))
     t, q = t[rows], q[:, rows]
@@ -111,13 +112,13 @@ def span(heads: Sequence[LogHead], columns: Sequence[str]) -> tuple[Array, Array
 
 
 def derivative(heads: Sequence[LogHead], time: str, q: Sequence[str], v: Sequence[str]) -> Derivative | None:
-    """How v integrates to q, in the log's own units; None where no rows tell."""
+    """How v integrates to q, in the log's own units; None where no rows allow it."""
     turned, integrated = [], []
     for head in heads:
         moved = motion(head, time, q)
         if moved is None:
             continue
-        # trapezoids over all rows, also those that repeat a position
+        # trapezoidal rule over all rows, also those that repeat a position
         t, x = head.values[time], np.stack([head.values[column] for column in v])
         steps = np.where(np.isfinite(np.diff(t)), np.diff(t), 0.0)
         area = 0.5 * np.nan_to_num(x[:, 1:] + x[:, :-1]) * steps
@@ -140,10 +141,10 @@ def derivative(heads: Sequence[LogHead], time: str, q: Sequence[str], v: Sequenc
 def friction(heads: Sequence[LogHead], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array) -> Array:
     """Coulomb friction of each joint in units of its own uncertainty, from effort against direction of motion.
 
-    Effort is fitted by 1, sin and cos of every position and of sums of neighbours, every acceleration and sign(v_j);
-    the uncertainty of the last coefficient is that of leaving out one part of the log in turn. Friction opposes motion,
-    so a negative number speaks for an effort that counts the other way; NaN where the log says nothing. `to_si` (n,)
-    makes rad or m of positions.
+    The effort of joint j is fitted by 1, sin and cos of every position and of sums of neighbours, every acceleration
+    and sign(v_j); the uncertainty of the last coefficient comes from leaving out one part of the log in turn. Friction
+    opposes motion, so a negative value means that the sign of the effort is reversed; NaN where the log does not show
+    it. `to_si` (n,) converts positions to rad or m.
     """
     gathered: list[tuple[Array, Array, Array, Array]] = []
     for head in heads:
@@ -174,7 +175,7 @@ def _friction_of(j: int, q: Array, v: Array, a: Array, effort: Array) -> float:
     if len(y) < 3 * x.shape[1] or len(np.unique(x[:, -1])) < 2:
         return np.nan
 
-    # every subset of parts is solved from the parts' triangles, as `Information` does it
+    # every subset of parts is solved from the triangles of its parts, as in `Information`
     triangles = [np.linalg.qr(part, mode="r") for part in np.array_split(np.column_stack([x, y]), _PARTS)]
 
     def coulomb(left_out: int | None) -> float:

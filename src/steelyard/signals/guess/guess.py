@@ -1,4 +1,4 @@
-"""Guess: a channel map with the reasons for it, what to check, and what only the user can fill in."""
+"""Guess: a channel map with its reasons, the points to check, and the values that only the user knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steelyard.signals.channels import ChannelMap, Signal
 
 @dataclass(frozen=True)
 class Other:
-    """Columns that were not taken, and why not."""
+    """Columns that were not used, and the reason."""
 
     columns: tuple[str, ...]
     why: str
@@ -19,7 +19,7 @@ class Other:
 
 @dataclass(frozen=True)
 class GuessedClock:
-    """The time column, its unit, and how often it usually steps [Hz]."""
+    """The time column, its unit, and its usual rate [Hz]."""
 
     column: str
     unit: str
@@ -30,26 +30,27 @@ class GuessedClock:
 
 @dataclass(frozen=True)
 class GuessedSignal:
-    """One quantity of all joints: columns, units, signs in joint order; `blanks` (`gain`, `ratio`) are the user's."""
+    """One quantity of all joints: columns, units, signs in joint order. `to_fill_in` lists keys (`gain`,
+    `ratio`) that the user must fill in."""
 
     columns: tuple[str, ...]
     units: tuple[str, ...]
     why: tuple[str, ...]
     side: str = "joint"
     signs: tuple[float, ...] = ()
-    blanks: tuple[str, ...] = ()
+    to_fill_in: tuple[str, ...] = ()
     others: tuple[Other, ...] = ()
 
     def signal(self, ratio: Sequence[float] | None = None, gain: Sequence[float] | None = None) -> Signal:
-        """The same for a channel map."""
+        """This guess as a `Signal` of a channel map."""
         return Signal(self.columns, self.units, self.side, self.signs or 1.0, ratio, gain)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The clock, positions, efforts, and velocities unless they are `left_out` for a reason.
+    """The clock, positions, efforts, and velocities unless they were `left_out` (with the reason).
 
-    `findings` are what to check (`guess-unsure`) and what to fill in (`fill-in`), each at a key of [channels].
+    `findings` list what to check (`uncertain-guess`) and to fill in (`missing-value`), each with a key of [channels].
     """
 
     time: GuessedClock
@@ -62,13 +63,13 @@ class Guess:
 
     @property
     def signals(self) -> dict[str, GuessedSignal]:
-        """By their names in the channel map."""
+        """The signals by their names in the channel map."""
         return {"q": self.q, **({} if self.v is None else {"v": self.v}), "effort": self.effort}
 
     def channel_map(self, ratio: Sequence[float] | None = None, gain: Sequence[float] | None = None) -> ChannelMap:
         """The map, with `ratio` and `gain` in joint order for the signals that leave them blank."""
         made = {
-            label: one.signal(ratio if "ratio" in one.blanks else None, gain if "gain" in one.blanks else None)
+            label: one.signal(ratio if "ratio" in one.to_fill_in else None, gain if "gain" in one.to_fill_in else None)
             for label, one in self.signals.items()
         }
         return ChannelMap(self.time.column, made["q"], made["effort"], self.time.unit, made.get("v"))

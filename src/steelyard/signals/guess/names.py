@@ -1,4 +1,4 @@
-"""What the name of a column says: its quantity, unit, joint or number, and whether it was measured or commanded."""
+"""Meaning of a column's name: its quantity, unit, joint or number, and whether it was measured or commanded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _BRACKETED = re.compile(r"[\[(]\s*([^\[\]()\d][^\[\]()]*)[\])]")
 _SIGNS = {"°": "deg", "µ": "u", "μ": "u", "%": " percent", "·": ".", "²": "2"}
 
-# What a word makes of a column; the first line that applies.
+# Meaning of a word in a column's name; the first line that applies is used.
 _WORDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("acceleration", frozenset({"ddq", "qdd", "qddot", "qpp", "acc", "accel", "acceleration", "accelerations"})),
     ("velocity", frozenset({"dq", "qd", "qdot", "qp", "dot", "vel", "velocity", "velocities", "speed", "speeds",
@@ -29,7 +29,7 @@ _WORDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("time", frozenset({"t", "time", "timestamp", "timestamps", "stamp", "ts", "clock", "duration", "receive"})),
 )  # fmt: skip
 _QUANTITIES = frozenset[str]().union(*(words for _, words in _WORDS))
-# A column with such a word is no joint's measured or commanded motion or effort.
+# A column with one of these words is neither the motion nor the effort of a joint.
 _FOREIGN = frozenset({
     "tcp", "ee", "pose", "cartesian", "cart", "tool", "flange", "wrench", "imu", "temp", "temperature", "temperatures",
     "voltage", "voltages", "mode", "status", "err", "error", "e", "ext", "external", "hat", "est", "estimated",
@@ -49,7 +49,7 @@ _LINK = frozenset({"link", "load", "secondary"})
 _PROCESSED = frozenset({"filt", "filtered", "smooth", "smoothed", "raw"})
 _NEUTRAL = frozenset({"joint", "joints", "j", "axis", "axes", "data"})
 
-# Units as the last words of a name, by what they measure; the value is the channel map's own spelling.
+# Units as the last words of a name, by the quantity they measure; the value is the spelling used in channel maps.
 _UNITS: dict[Kind, dict[tuple[str, ...], str]] = {
     "time": {
         ("s",): "s", ("sec",): "s", ("secs",): "s", ("second",): "s", ("seconds",): "s",
@@ -86,9 +86,9 @@ _TORQUES = frozenset(_UNITS["torque"].values()) - {"raw"}
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the columns of one group are: quantity, unit as far as it is stated, and where the number comes from.
+    """Meaning of the columns of one group: quantity, unit if stated, and origin of the number.
 
-    `bare` columns are called after a joint or a state alone: neither a word nor a unit says that they are positions.
+    `bare` columns are named after a joint or a state alone: neither a word nor a unit says that they are positions.
     """
 
     kind: Kind
@@ -102,9 +102,9 @@ class Meaning:
 
 @dataclass(frozen=True)
 class LoggerHeader:
-    """The header of one logger: columns that give it away, and what its columns are.
+    """The header of one logger: the columns that identify it, and the meaning of its columns.
 
-    `meanings` are keyed by the column's name with `#` in the place of the joint's number.
+    `meanings` are keyed by the column's name with `#` in place of the joint's number.
     """
 
     name: str
@@ -112,7 +112,7 @@ class LoggerHeader:
     meanings: Mapping[str, Meaning]
 
     def wrote(self, columns: Sequence[str]) -> bool:
-        """True if these are columns of this logger."""
+        """True if these columns were written by this logger."""
         return self.signature <= set(columns)
 
 
@@ -150,13 +150,18 @@ class Group:
         return range_of(self.columns + self.surplus)
 
 
+def measured_word(column: str) -> str:
+    """The word of a column's name that means "measured": `actual` in `actual_q_0`; empty where there is none."""
+    return next((word for word in _split(column)[0] if word in _MEASURED), "")
+
+
 def range_of(columns: Sequence[str]) -> str:
-    """First and last of a row of columns."""
+    """The first and the last of several columns, as text."""
     return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
 
 
 def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[ColumnName]:
-    """Columns that may be a clock, as they are named."""
+    """Names of the columns that may be a clock."""
     found = []
     for column in columns:
         known = header.meanings.get(column) if header else None
@@ -168,20 +173,22 @@ def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[Co
 
 
 def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) -> list[Group]:
-    """Columns put together by what they are, complete for all joints or not, in the order of the log."""
+    """Columns grouped by meaning, complete for all joints or not, in the order of the log."""
     spelled = _joint_words(robot)
     linear = any(joint.is_prismatic for joint in robot.axes)
     readings = [_readings(column, spelled, header, linear, robot.dof) for column in columns]
 
     def family(name: ColumnName) -> tuple[str | None, ...]:
-        # slides and hinges of one robot differ in unit; elsewhere `q1_deg` beside `q1_rad` is another quantity
+        # prismatic and revolute joints of one robot have different units; otherwise `q1_deg` and `q1_rad` are two
+        # quantities
         return name.words if linear else (*name.words, name.meaning.unit)
 
     sizes = Counter(family(option) for options in readings for option in options)
     kept: dict[tuple[str | None, ...], list[ColumnName]] = {}
     for options in readings:
         if options:
-            # of a name with several numbers, the one that runs over the joints belongs to the largest family
+            # where a name holds several numbers, the joint number is the one that belongs to the largest family of
+            # columns
             best = max(options, key=lambda option: sizes[family(option)])
             kept.setdefault(family(best), []).append(best)
     return [_group(members, robot) for members in kept.values()]
@@ -190,7 +197,7 @@ def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) ->
 def _readings(
     column: str, spelled: Sequence[tuple[str, ...]], header: LoggerHeader | None, linear: bool, dof: int
 ) -> list[ColumnName]:
-    """Every way to read a name: with its joint, or with each of its numbers as the joint's."""
+    """All interpretations of a name: with its joint, or with each of its numbers as the joint number."""
     if header is not None:
         for match in re.finditer(r"\d+", column):
             stem = f"{column[: match.start()]}#{column[match.end() :]}"
@@ -216,7 +223,7 @@ def _readings(
 
 
 def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of a name in lower case without those that mean nothing, and those of a unit in brackets."""
+    """The words of a name in lower case without filler words, and the words of a unit in brackets."""
     text = column
     for sign, spelled in _SIGNS.items():
         text = text.replace(sign, spelled)
@@ -230,7 +237,7 @@ def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _joint_words(robot: Robot) -> list[tuple[str, ...]]:
-    """The words that tell each joint's name from a number; empty where it is only a numbered `joint1` or `q1`."""
+    """The words that identify each joint by name; empty for joints that are only numbered (`joint1`, `q1`)."""
     out = []
     for name in robot.axis_names:
         words = tuple(word for word in _split(name)[0] if word not in _QUANTITIES)
@@ -239,7 +246,7 @@ def _joint_words(robot: Robot) -> list[tuple[str, ...]]:
 
 
 def _named_joint(words: tuple[str, ...], spelled: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
-    """(joint, place of its name among the words), the longest name first."""
+    """(joint, index of its name among the words); longer names are tried first."""
     found = [
         (len(name), k, at)
         for k, name in enumerate(spelled)
@@ -253,7 +260,7 @@ def _named_joint(words: tuple[str, ...], spelled: Sequence[tuple[str, ...]]) -> 
 
 
 def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> tuple[Meaning | None, tuple[str, ...]]:
-    """What a name means, and its words without the unit; no meaning where the words name no quantity we know."""
+    """The meaning of a name, and its words without the unit; None where the words name no known quantity."""
     for cut in (3, 2, 1, 0):
         end = len(words) - cut
         if end < 0 or (cut and not end):
@@ -267,7 +274,7 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
             unit, rest = _inner_unit(kind, rest)
         if stated:
             unit = _unit(kind, stated) or unit
-        # amperes make a current of an "effort", newton metres a torque of a "motor current"
+        # a unit of amperes makes an "effort" a current, a unit of newton metres makes a "motor current" a torque
         named = set(rest)
         return (
             Meaning(
@@ -293,7 +300,7 @@ def _kind(words: tuple[str, ...]) -> Kind | None:
     for kind, spelled in _WORDS:
         if named & spelled:
             return kind
-    # a bare `joint1` or `observation.state[0]`: a position, if anything
+    # a name such as `joint1` or `observation.state[0]` can only be a position
     bare = named - {"#", "*"} - _MEASURED - _COMMANDED
     return "position" if named & {"#", "*"} and (not bare or bare == {"a"}) else None
 
@@ -305,7 +312,7 @@ def _unit(kind: Kind | None, words: tuple[str, ...]) -> str | None:
 
 
 def _inner_unit(kind: Kind, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """A unit ahead of the number, as in `pos_deg_1`; single letters there are symbols, not units."""
+    """A unit before the number, as in `pos_deg_1`; single letters there are symbols, not units."""
     for length in (2, 1):
         for at in range(1, len(words) - length + 1):
             span = words[at : at + length]
@@ -325,13 +332,13 @@ def _group(members: Sequence[ColumnName], robot: Robot) -> Group:
         own = [int(n[-1]) if (n := re.findall(r"\d+", name)) else -1 for name in robot.axis_names]
         numbers = sorted({member.number for member in members if member.number is not None})
         start = numbers[0] if numbers[0] in (0, 1) else 1
-        # joints that carry the same numbers are meant by them, whatever their order
+        # where the columns have the same numbers as the joints' names, match by number, independent of the order
         is_own = sorted(own) == numbers
         order = own if is_own else list(range(start, start + robot.dof))
         placed = {order.index(m.number): m for m in reversed(members) if m.number in order}
         surplus = tuple(m.column for m in members if m not in placed.values())
         why = f"columns are numbered {numbers[0]} … {numbers[-1]}, " + (
-            "as the joints are" if is_own else f"and the robot has {robot.dof} joints"
+            "like the joints" if is_own else f"and the robot has {robot.dof} joints"
         )
     ordered = [placed[k] for k in range(robot.dof) if k in placed]
     missing = tuple(name for k, name in enumerate(robot.axis_names) if k not in placed)

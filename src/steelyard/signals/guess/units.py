@@ -1,5 +1,5 @@
-"""Units the names leave open, told by values: a clock's by its steps, an angle's by the joints' ranges, a velocity's by
-what it integrates to."""
+"""Units that the names do not state, found from values: the clock's from its steps, an angle's from the joint ranges, a
+velocity's from its integral."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from steelyard.model.robot import Joint, Robot
 from steelyard.signals.channels import POSITION_UNITS, TIME_UNITS, VELOCITY_UNITS
 from steelyard.signals.guess.evidence import Clock, Derivative
 
-# Loggers of robots write at such rates [Hz].
+# Typical rates of robot loggers [Hz].
 _RATES = (5.0, 20_000.0)
-# Where a file states no range: two turns either way, and what a slide may travel [m].
+# Default range where the file states none: two turns [rad], and the travel of a slide [m].
 _TURNS = 4.0 * np.pi
 _SLIDE = 5.0
-# A joint that goes past its range by less is an inaccurate limit, not a wrong unit.
+# A joint that exceeds its range by less than this factor has an inaccurate limit, not a wrong unit.
 _SLACK = 1.05
-# Speeds an arm reaches where its file states none [rad/s | m/s].
+# Plausible range of the top speed where the file states none [rad/s | m/s].
 _SPEEDS = (0.01, 20.0)
-# Of two possible units of the clock, the one with the top speed nearer to this one [rad/s | m/s] comes first.
+# If two units of the clock are possible, the one whose top speed is nearer to this one [rad/s | m/s] is preferred.
 _USUAL_SPEED = 1.0
-# A velocity that explains so much of the motion, with a ratio that close, is the derivative of the position.
+# A velocity is the derivative of the position if it explains this fraction of the motion with a ratio this close.
 _EXPLAINED = 0.9
-# Joints that travel less [rad | m] are not asked: noise and steps of the encoder may hide their speed.
+# Joints that travel less [rad | m] are not used: noise and encoder steps may hide their speed.
 _LIVELY = 0.1
 _CLOSE = 0.05
-# Less travel than this [rad | m] tells no unit.
+# With less travel than this [rad | m] the unit cannot be found.
 _MOVED = 0.02
-# Degrees that move no joint further than this [rad] may be radians under a wrong header.
+# Positions in degrees that move every joint by less than this [rad] may be radians under a wrong header.
 _SMALL = 0.12
 _ROTARY = ("rad", "deg")
 _LINEAR = ("m", "mm")
@@ -40,7 +40,7 @@ _LINEAR = ("m", "mm")
 
 @dataclass(frozen=True)
 class Doubt:
-    """What speaks against a choice, and what it may be instead, as a line of the project file."""
+    """The reason to doubt a choice, and the alternative as a line of the project file."""
 
     text: str
     instead: str
@@ -48,7 +48,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class UnitGuess:
-    """Units in joint order (one for a clock) with the reason for them, and a doubt if there is one."""
+    """Units in joint order (one for a clock) with their reason, and a doubt if there is one."""
 
     units: tuple[str, ...]
     why: str
@@ -70,7 +70,7 @@ def factors(units: Sequence[str], table: Mapping[str, tuple[str, float]]) -> Arr
 
 
 def ranges(robot: Robot) -> Array:
-    """How far each joint may travel [rad | m]."""
+    """Range of each joint [rad | m]."""
 
     def one(joint: Joint) -> float:
         width = joint.limits.upper - joint.limits.lower
@@ -80,64 +80,65 @@ def ranges(robot: Robot) -> Array:
 
 
 def beyond(robot: Robot, travel: Array) -> list[str]:
-    """Joints that travel [rad | m] further than their range; one that turns without end has none."""
+    """Joints whose travel [rad | m] exceeds their range; a continuous joint has no range."""
     wide = travel > _SLACK * ranges(robot)
     return [joint.name for joint, far in zip(robot.axes, wide, strict=True) if far and joint.kind != "continuous"]
 
 
 def other_angle(units: Sequence[str]) -> tuple[str, ...]:
-    """Degrees for radians and radians for degrees."""
+    """Degrees instead of radians and radians instead of degrees."""
     return tuple({"rad": "deg", "deg": "rad"}.get(unit, unit) for unit in units)
 
 
-def is_lively(travel: Array, units: Sequence[str]) -> NDArray[np.bool_]:
-    """Joints that travel far enough for their speed to be seen."""
+def moves_enough(travel: Array, units: Sequence[str]) -> NDArray[np.bool_]:
+    """Joints that travel far enough for their speed to be measured."""
     return travel * factors(units, POSITION_UNITS) > _LIVELY
 
 
 def position_units(robot: Robot, stated: Sequence[str | None], source: str, travel: Array) -> UnitGuess:
-    """Units of positions; `source` is who states some, `travel` (n,) is in the log's own units.
+    """Units of positions. `source` names where the known units are stated; `travel` (n,) is in the log's own units.
 
-    The widest unit in which every joint stays inside its range is the right one: a log in degrees leaves any range when
-    it is read in radians, and a log in radians hardly moves when it is read in degrees.
+    The right unit is the largest one in which every joint stays inside its range: a log in degrees exceeds any range
+    when read in radians, and a log in radians hardly moves when read in degrees.
     """
     if all(stated):
         said = tuple(unit for unit in stated if unit)
         moved = float(np.max(travel * factors(said, POSITION_UNITS)))
         little = set(said) == {"deg"} and _MOVED < moved < _SMALL
-        doubt = Doubt(f"in deg no joint moves by more than {travel.max():.2g}", 'unit = "rad"') if little else None
+        doubt = Doubt(f"in deg no joint moves by more than {travel.max():.2g} deg", 'unit = "rad"') if little else None
         return UnitGuess(said, f"{source} says {listed(said)}", doubt)
     units, why, doubt = [unit or "" for unit in stated], [], None
     for is_prismatic, options in ((False, _ROTARY), (True, _LINEAR)):
         unknown = [k for k, j in enumerate(robot.axes) if j.is_prismatic == is_prismatic and stated[k] is None]
         if unknown:
-            told = _by_range(options, travel[unknown], ranges(robot)[unknown])
+            guess = _by_range(options, travel[unknown], ranges(robot)[unknown])
             for k in unknown:
-                units[k] = told.units[0]
-            why.append(told.why)
-            doubt = doubt or told.doubt
+                units[k] = guess.units[0]
+            why.append(guess.why)
+            doubt = doubt or guess.doubt
     return UnitGuess(tuple(units), "; ".join(why), doubt)
 
 
 def _by_range(options: tuple[str, str], travel: Array, width: Array) -> UnitGuess:
-    """The wider unit of two unless the joints would leave their ranges in it."""
+    """The larger of two units, unless the joints would exceed their ranges in it."""
     wide, narrow = options
     as_wide, as_narrow = (travel * POSITION_UNITS[unit][1] for unit in options)
     if np.all(as_wide <= _SLACK * width):
-        why = f"in {wide} every joint stays in its range (largest travel {as_wide.max():.3g} {wide})"
-        little = Doubt(f"the joints move by {travel.max():.2g} at most: too little to tell", f'unit = "{narrow}"')
+        why = f"in {wide} every joint stays within its range (largest travel {as_wide.max():.3g} {wide})"
+        little = Doubt(f"the joints move by at most {travel.max():.2g}: too little to decide", f'unit = "{narrow}"')
         return UnitGuess((wide,), why, little if as_wide.max() < _MOVED else None)
     if np.all(as_narrow <= _SLACK * width):
         return UnitGuess(
             (narrow,),
-            f"in {wide} joints would leave their range, in {narrow} they stay inside (up to {travel.max():.3g})",
+            f"in {wide} joints would exceed their range, in {narrow} they stay within it (travel up to "
+            f"{travel.max():.3g})",
             Doubt(
-                f"only the ranges say {narrow}; motor angles look alike",
+                f"only the joint ranges indicate {narrow}; motor angles look the same",
                 f'unit = "{wide}", side = "motor", ratio = [ … ]',
             ),
         )
-    nowhere = Doubt("no unit keeps the joints in their range: motor side?", 'side = "motor", ratio = [ … ]')
-    return UnitGuess((wide,), f"taken for {wide}", nowhere)
+    nowhere = Doubt("no unit keeps the joints within their range: possibly motor side", 'side = "motor", ratio = [ … ]')
+    return UnitGuess((wide,), f"assumed to be {wide}", nowhere)
 
 
 def match(
@@ -150,21 +151,21 @@ def match(
     if found is None:
         return None
     per_q = factors(q_units, POSITION_UNITS)
-    tells = is_lively(found.travel, q_units)
-    if not tells.any() or not np.all(found.explained[tells] > _EXPLAINED):
+    moving = moves_enough(found.travel, q_units)
+    if not moving.any() or not np.all(found.explained[moving] > _EXPLAINED):
         return None
     kinds = [POSITION_UNITS[unit][0] for unit in q_units]
     for time in times:
         for rotary, linear in (("rad/s", "m/s"), ("deg/s", "mm/s"), ("rpm", "m/s"), ("rev/s", "m/s")):
             units = [said or (rotary if k == "rotary" else linear) for said, k in zip(v_stated, kinds, strict=True)]
             expected = factors(units, VELOCITY_UNITS) * TIME_UNITS[time] / per_q
-            if np.all(np.abs(found.ratio[tells] / expected[tells] - 1.0) < _CLOSE):
-                miss = float(np.max(found.miss[tells] * per_q[tells]))
+            if np.all(np.abs(found.ratio[moving] / expected[moving] - 1.0) < _CLOSE):
+                miss = float(np.max(found.miss[moving] * per_q[moving]))
                 others = ", ".join(unit for unit in TIME_UNITS if unit != time)
                 return Matched(
                     time,
                     tuple(units),
-                    f"its integral matches the position within {1e3 * miss:.2g} {_milli(kinds)} a window with the "
+                    f"its integral matches the position within {1e3 * miss:.2g} {_milli(kinds)} per window with the "
                     f"clock in {time}, not {others}",
                 )
     return None
@@ -183,38 +184,39 @@ def time_unit(
     is_sure: bool,
     robot: Robot,
 ) -> UnitGuess:
-    """The clock's unit; `source` is who states one, `top_speed` (n,) is in rad or m per unit of the clock.
+    """Unit of the clock. `source` names where it is stated, if so; `top_speed` (n,) is in rad or m per unit of the
+    clock.
 
-    Speeds rule out a unit only if one `is_sure` of the positions' own.
+    Speeds exclude a unit only if the unit of the positions `is_sure`.
     """
     step = float(np.median([clock.step for clock in clocks]))
     likely = [unit for unit, factor in TIME_UNITS.items() if _RATES[0] <= 1.0 / (step * factor) <= _RATES[1]]
     if matched is not None:
         unit, doubt = matched.time, None
         if stated not in (None, unit):
-            doubt = Doubt(f"{source} says {stated}, the velocities say {unit}", f'unit = "{stated}"')
+            doubt = Doubt(f"{source} states {stated}, the velocities indicate {unit}", f'unit = "{stated}"')
         says = f"{source} says {stated}; " if stated == unit else ""
         return UnitGuess(
             (unit,), f"{says}steps of {step:.4g} {unit} ({_rate(step, unit)}); velocities integrate to positions", doubt
         )
     if stated is not None:
         odd = Doubt(f"steps of {step:.4g} {stated} are {_rate(step, stated)}, unusual for a log", _units(likely))
-        why = f"{source} says {stated}: steps of {step:.4g} {stated} ({_rate(step, stated)})"
+        why = f"{source} states {stated}: steps of {step:.4g} {stated} ({_rate(step, stated)})"
         return UnitGuess((stated,), why, None if stated in likely else odd)
     moves = top_speed.max() > 0.0
     fits = [u for u in likely if moves and (not is_sure or _is_possible(top_speed / TIME_UNITS[u], robot))]
     fits.sort(key=lambda unit: abs(np.log(top_speed.max() / TIME_UNITS[unit] / _USUAL_SPEED)))
     if not fits:
-        doubt = Doubt("neither steps nor speeds tell the clock's unit", _units(likely))
-        return UnitGuess(("s",), f"steps of {step:.4g}, taken for s", doubt)
+        doubt = Doubt("neither the time steps nor the speeds indicate the unit of the clock", _units(likely))
+        return UnitGuess(("s",), f"steps of {step:.4g}, assumed to be s", doubt)
     doubt = None
     if len(fits) > 1:
         doubt = Doubt(f"{' and '.join(fits)} are both possible", _units(fits[1:]))
     elif step == 1.0:
-        doubt = Doubt("steps of exactly 1 may count rows instead", "a column that holds the time")
+        doubt = Doubt("steps of exactly 1 may be row numbers instead", "a column that holds the time")
     why = f"steps of {step:.4g} are {_rate(step, fits[0])} in {fits[0]}"
     if is_sure:
-        why += ", and the joints' speeds are possible then"
+        why += ", which gives plausible joint speeds"
     return UnitGuess((fits[0],), why, doubt)
 
 
@@ -223,7 +225,7 @@ def _units(names: Sequence[str]) -> str:
 
 
 def _is_possible(speed: Array, robot: Robot) -> bool:
-    """True if the fastest joint moves, and none faster than twice its limit."""
+    """True if the fastest joint moves and none is faster than twice its limit."""
     limits = np.array([2.0 * j.limits.velocity if np.isfinite(j.limits.velocity) else _SPEEDS[1] for j in robot.axes])
     return bool(np.all(speed <= limits) and speed.max() >= _SPEEDS[0])
 
@@ -233,5 +235,5 @@ def _rate(step: float, unit: str) -> str:
 
 
 def listed(units: Sequence[str]) -> str:
-    """Each unit once."""
+    """The distinct units as text."""
     return " and ".join(dict.fromkeys(units))

@@ -1,1 +1,1 @@
-"""Faults of a channel map, named by the edit that mends them: every edit is tried on the robot."""
+"""Faults of a channel map, identified by the edit that corrects them: every edit is tried on the robot."""

@@ -1,4 +1,4 @@
-"""Edits: what a channel map would have to say instead. A fault is named by the edit that mends it."""
+"""Edits of a channel map. A fault is identified by the edit that corrects it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Edit:
     effort: Array | None = None
 
     def applied(self, traces: Sequence[Trace], channels: ResolvedChannels) -> tuple[Trace, ...]:
-        """The traces as they would be under the edited map."""
+        """The traces under the edited map."""
         turn = None if self.q is None else conjugated(channels.q, self.q)
         load = None if self.effort is None else conjugated(channels.effort, self.effort)
         zero = channels.q.offset[:, None]
@@ -37,7 +37,7 @@ class Edit:
 
 
 def conjugated(linear: Linear, edit: Array) -> Array:
-    """M E M⁻¹: an edit of the raw columns as the joint's signals feel it through their map M."""
+    """M E M⁻¹: the effect of an edit of the raw columns on the joint's signals, whose map is M."""
     return linear.matrix @ edit @ np.linalg.inv(linear.matrix)
 
 

@@ -1,4 +1,4 @@
-"""The robot file as a yardstick: how many times larger a joint's effort is than its inertias would have it."""
+"""Comparison with the robot file: the ratio of a joint's effort to the torque of its nominal inertias."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from steelyard._arrays import Array
 from steelyard.model.parameters import INERTIAL
 from steelyard.project.checks.channel_map.trial import FOLDS, Trial
 
-# The robot file is a yardstick for a joint when its torque explains so much of what friction leaves, and does so in
-# every part of the log: else friction or a wrong link decides the ratio.
+# The robot file is used for a joint if its torque explains this fraction of the effort beyond friction, in every part
+# of the log: else friction or a wrong link decides the ratio.
 _SHARE = 0.85
 _SPREAD = 0.25
 
 
 class Scales(NamedTuple):
-    """s_j (n,) of y_j = s_j τ_nominal,j + friction + offset, the deviation of s_j over the folds relative to it, and
-    the share of the effort beyond friction that the robot file explains."""
+    """s_j (n,) of y_j = s_j τ_nominal,j + friction + offset, the relative deviation of s_j over the folds, and the
+    fraction of the effort beyond friction that the robot file explains."""
 
     size: Array
     spread: Array
@@ -27,12 +27,12 @@ class Scales(NamedTuple):
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
-        """Joints (n,) whose scale the robot file can tell."""
+        """Joints (n,) whose scale the robot file determines."""
         return (self.share > _SHARE) & (self.spread < _SPREAD) & (np.abs(self.size) > 0.0)
 
 
 def nominal_scales(trial: Trial) -> Scales:
-    """The scale of every joint's effort against the robot file; none is trusted where it states no inertias."""
+    """The scale of every joint's effort relative to the robot file; none is trusted if the file states no inertias."""
     n, layout = trial.model.robot.dof, trial.model.layout
     out = Scales(np.zeros(n), np.full(n, np.inf), np.zeros(n))
     if not trial.knows_inertias:
@@ -43,7 +43,7 @@ def nominal_scales(trial: Trial) -> Scales:
     )
     grams = trial.as_logged
     every = np.arange(FOLDS)
-    for j in trial.lively:
+    for j in trial.active:
         free = np.flatnonzero(~stated & (grams.ww[:, j].sum(axis=0).diagonal() > 0.0))
         change = np.zeros((len(layout), 1 + len(free)))
         change[stated, 0] = theta[stated]

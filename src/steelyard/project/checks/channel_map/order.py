@@ -1,4 +1,4 @@
-"""Swapped joints: columns given to each other's joints."""
+"""Swapped joints: columns assigned to each other's joints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steelyard.project.checks.channel_map.trial import Trial
 def suspects(trial: Trial) -> Iterator[Suspect]:
     """Each pair of joints with their efforts, positions, or both exchanged."""
     n = trial.model.robot.dof
-    for pair in combinations(trial.lively, 2):
+    for pair in combinations(trial.active, 2):
         swap, names = exchange(n, *pair), joint_list(trial, pair)
         for signal, edit in (
             ("effort", Edit(pair, effort=swap)),
@@ -26,9 +26,9 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
 
 def _finding(suspect: Suspect, names: str, signal: str) -> Finding:
     return Finding(
-        "swapped-joints",
+        "swapped-columns",
         "error",
-        f"the {signal} columns of {names} are exchanged: {suspect.evidence} if they are put back",
+        f"the {signal} columns of {names} are swapped: {suspect.evidence} if they are swapped back",
         names,
-        f"exchange the columns of {names} in [channels] {signal.replace('position', 'q')}",
+        f"swap the columns of {names} in [channels] {signal.replace('position', 'q')}",
     )

@@ -1,4 +1,4 @@
-"""Motor against joint side and wrong ratios: efforts or positions of a joint off by a factor."""
+"""Motor or joint side and wrong ratios: efforts or positions of a joint wrong by a factor."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from steelyard._arrays import Array
 from steelyard.findings import Finding
 from steelyard.project.checks.channel_map.edits import Edit, scaling
 from steelyard.project.checks.channel_map.nominal import Scales, nominal_scales
-from steelyard.project.checks.channel_map.suspects import GAIN, SURE, Suspect, certain, joint_list, profile
+from steelyard.project.checks.channel_map.suspects import GAIN, SURE, Suspect, is_significant, joint_list, profile
 from steelyard.project.checks.channel_map.trial import Trial
 from steelyard.project.checks.channel_map.units import PLAUSIBLE_TRAVEL, near_degree
 
-# From this factor on it is a gear, below it a slip in a ratio or a gain.
+# A factor from this on is a gear; a smaller one is an error in a ratio or a gain.
 GEAR = 8.0
-# Robot files are often off by a quarter, with a load on the flange by more: what they alone tell must be larger.
+# Robot files are often wrong by a quarter, and by more with a load on the flange: a factor found from the file alone
+# must be larger.
 NOMINAL_FACTOR = 2.5
-# What the other joints tell of a joint's scale is believed from here on.
+# A joint's scale found from the other joints is accepted from this factor on.
 SHARED_FACTOR = 1.3
 _SHARED_SURE = 4.0
 _SHARED_GAIN = 0.4
-# How much further a believed factor may take an effort from the robot file's, as a logarithm.
+# Largest amount by which an accepted factor may move an effort away from the robot file's, as a logarithm.
 _AGAINST_FILE = 0.15
-# A small factor must also show when the robot file is hardly trusted: else a wrong link there would look like one.
+# A small factor must also be found when the robot file has little weight: else a wrong link there would look like one.
 _DOUBT = 10.0
 _EFFORT_GRID = np.concatenate([np.linspace(-6.0, 6.0, 13), [-0.4, 0.4]])
 _FINE_EFFORT_GRID = np.linspace(-6.0, 6.0, 31)
@@ -37,7 +38,7 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
     """All efforts against the robot file, then each joint's effort, position, and both by a ratio."""
     scales = nominal_scales(trial)
     yield from _all_efforts(trial, scales)
-    for j in trial.lively:
+    for j in trial.active:
         yield from _effort(trial, j, scales)
         yield from _motion(trial, j)
 
@@ -72,18 +73,18 @@ def _effort(trial: Trial, j: int, scales: Scales) -> Iterator[Suspect]:
     found = profile(trial, scaled, _grid(scales, j))
     size = float(np.exp(found.log_size))
     gain, spread = found.verdict.gain_over(trial.baseline)
-    # of two joints that only show each other's scale, the robot file tells which is off
+    # of two joints that only determine each other's scale, the robot file decides which is wrong
     closer = 0.0
     if scales.trusted[j]:
         closer = abs(np.log(abs(scales.size[j]))) - abs(np.log(abs(scales.size[j])) + found.log_size)
     if abs(found.log_size) > np.log(GEAR):
-        believed = certain(gain, spread) and abs(found.log_size) < _EFFORT_GRID.max()
+        accepted = is_significant(gain, spread) and abs(found.log_size) < _EFFORT_GRID.max()
     else:
         large = abs(found.log_size) > max(np.log(SHARED_FACTOR), _SHARED_SURE * found.spread)
-        believed = large and gain >= max(_SHARED_GAIN, SURE * spread) and _holds_without_file(trial, scaled(size))
-        believed = believed and closer > -_AGAINST_FILE
-    if believed:
-        told = f"the other joints' efforts tell it to ±{100 * found.spread:.0f} %"
+        accepted = large and gain >= max(_SHARED_GAIN, SURE * spread) and _holds_without_file(trial, scaled(size))
+        accepted = accepted and closer > -_AGAINST_FILE
+    if accepted:
+        told = f"the efforts of the other joints determine it to ±{100 * found.spread:.0f} %"
         yield Suspect(
             scaled(size),
             trial.baseline,
@@ -98,8 +99,8 @@ def _effort(trial: Trial, j: int, scales: Scales) -> Iterator[Suspect]:
         ratio = float(abs(scales.size[j]))
         after = trial.verdict(scaled(1.0 / ratio))
         gain, spread = after.gain_over(trial.baseline)
-        told = f"the robot file's inertias explain {scales.share[j]:.0%} of it beyond friction, {ratio:.3g} times over"
-        # where the other joints contradict it, a wrong link in the file is the likelier reason
+        told = f"the inertias of the robot file explain {scales.share[j]:.0%} of it, with a factor of {ratio:.3g}"
+        # if the other joints contradict it, a wrong link in the file is more likely
         yield Suspect(
             scaled(1.0 / ratio),
             trial.baseline,
@@ -113,7 +114,7 @@ def _effort(trial: Trial, j: int, scales: Scales) -> Iterator[Suspect]:
 
 
 def _grid(scales: Scales, j: int) -> Array:
-    """Factors to try on an effort: coarse and around what the robot file says, or fine where it says nothing."""
+    """Factors to try on an effort: coarse and around that of the robot file, or fine without one."""
     if scales.share[j] < 0.5 or scales.size[j] == 0.0:
         return _FINE_EFFORT_GRID
     near = np.array([-0.3, 0.0, 0.3]) - np.log(abs(scales.size[j]))
@@ -121,7 +122,7 @@ def _grid(scales: Scales, j: int) -> Array:
 
 
 def _motion(trial: Trial, j: int) -> Iterator[Suspect]:
-    """The joint's position by a factor, and position and effort by a ratio that acts on both."""
+    """The joint's position multiplied by a factor, and position and effort by a ratio that acts on both."""
     n, name = trial.model.robot.dof, joint_list(trial, (j,))
 
     def position(size: float) -> Edit:
@@ -148,8 +149,8 @@ def _sized(
     gain, spread = found.verdict.gain_over(trial.baseline)
     large = abs(found.log_size) > max(np.log(SHARED_FACTOR), _SHARED_SURE * found.spread)
     if near_degree(abs(found.log_size), found.spread):
-        return  # the unit's business
-    if large and certain(gain, spread) and _holds_without_file(trial, scaled(size)):
+        return  # left to the check of units
+    if large and is_significant(gain, spread) and _holds_without_file(trial, scaled(size)):
         yield Suspect(scaled(size), trial.baseline, found.verdict, gain, spread, True, gain, lambda s: finding(s, size))
 
 
@@ -160,19 +161,19 @@ def _holds_without_file(trial: Trial, edit: Edit) -> bool:
 
 
 def _finding(suspect: Suspect, name: str, signal: str, size: float, told: str) -> Finding:
-    """`size`: how many times too large the signal is logged."""
+    """`size`: factor by which the logged signal is too large."""
     times = f"{size:.3g} times too large" if size > 1.0 else f"{1.0 / size:.3g} times too small"
     proof = f"{suspect.evidence} without that factor" + (f"; {told}" if told else "")
     key = {"position": "q", "effort": "effort", "ratio": "q and effort"}[signal]
     if max(size, 1.0 / size) >= GEAR:
         motor = (signal != "position") == (size < 1.0)
-        side = "on the motor side" if motor else "on the joint side, with a ratio on top"
+        side = "on the motor side" if motor else "on the joint side and a ratio applied in addition"
         return Finding(
-            "motor-side",
+            "wrong-gear-side",
             "error",
             f"the {signal} of {name} is {times}, as if it were logged {side}: {proof}",
             name,
-            f'set side = "motor" with the ratio of {name} in [channels] {key}, or take the ratio out',
+            f'set side = "motor" with the ratio of {name} in [channels] {key}, or remove the ratio',
         )
     return Finding(
         "wrong-ratio",
@@ -185,19 +186,19 @@ def _finding(suspect: Suspect, name: str, signal: str, size: float, told: str) -
 
 def _all_finding(common: float, listed: str, trial: Trial) -> Finding:
     times = f"about {common:.3g} times too large" if common > 1.0 else f"about {1.0 / common:.3g} times too small"
-    told = f"measured effort over that of the robot file's inertias, beyond friction: {listed}"
+    told = f"measured effort divided by that of the inertias in the robot file, beyond friction: {listed}"
     if max(common, 1.0 / common) >= GEAR:
         return Finding(
-            "motor-side",
+            "wrong-gear-side",
             "error",
             f"the efforts of all joints are {times}, as if they were logged on the other side of the gears: {told}",
             "all joints",
-            'set side = "motor" with every ratio in [channels] effort, or take the ratios out; look at the unit too',
+            'set side = "motor" with every ratio in [channels] effort, or remove the ratios; check the unit too',
         )
     return Finding(
         "wrong-ratio",
         "error",
         f"the efforts of all joints are {times}: {told}",
         "all joints",
-        f"correct 'gain', 'ratio' or the unit of the efforts; or '{trial.model.robot.name}' is of another size",
+        f"correct 'gain', 'ratio' or the unit of the efforts; or '{trial.model.robot.name}' has another size",
     )

@@ -1,4 +1,4 @@
-"""Flipped signs: an effort that drives where friction brakes, a position that counts the other way."""
+"""Reversed signs: an effort that drives where friction should brake, a position with the opposite sign."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from steelyard.project.checks.channel_map.edits import Edit, scaling
 from steelyard.project.checks.channel_map.suspects import Suspect, joint_list, tried
 from steelyard.project.checks.channel_map.trial import Trial
 
-# Flips of effort and position that gain alike, to this much, cannot be told apart: the joint hardly carries anything.
+# Reversals of effort and position whose gains differ by less than this cannot be distinguished: the joint has almost no
+# load.
 _ALIKE = 0.5
 
 
 def suspects(trial: Trial) -> Iterator[Suspect]:
-    """Each joint with its effort, its position, or both turned round."""
+    """Each joint with its effort, its position, or both reversed."""
     n = trial.model.robot.dof
-    for j in trial.lively:
+    for j in trial.active:
         flip, name = scaling(n, {j: -1.0}), joint_list(trial, (j,))
 
         def flipped(signal: str, edit: Edit, name: str = name) -> Suspect:
@@ -26,13 +27,13 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
         effort, position = flipped("effort", Edit((j,), effort=flip)), flipped("position", Edit((j,), q=flip))
         yield position
         yield flipped("position and effort", Edit((j,), flip, flip))
-        if effort.believed and position.believed and position.gain - effort.gain < _ALIKE:
-            # a sign is lost on its way to a torque far oftener than on its way to an encoder
+        if effort.accepted and position.accepted and position.gain - effort.gain < _ALIKE:
+            # a sign error in an effort is far more common than in a position
             yield replace(
                 effort,
                 rank=max(effort.rank, position.rank) + 1e-9,
                 finding=lambda s, name=name: _finding(
-                    s, name, "effort", " (or the position: the log cannot tell which)"
+                    s, name, "effort", " (or the position: the log does not show which)"
                 ),
             )
         else:
@@ -41,9 +42,9 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
 
 def _finding(suspect: Suspect, name: str, signal: str, doubt: str = "") -> Finding:
     return Finding(
-        "flipped-sign",
+        "wrong-sign",
         "error",
-        f"the {signal} of {name} has the wrong sign{doubt}: {suspect.evidence} if it is flipped",
+        f"the {signal} of {name} has the wrong sign{doubt}: {suspect.evidence} if it is inverted",
         name,
-        f"turn round 'sign' of {name} in [channels] {signal.replace('position', 'q')}, or its axis in the robot file",
+        f"invert 'sign' of {name} in [channels] {signal.replace('position', 'q')}, or its axis in the robot file",
     )

@@ -1,4 +1,4 @@
-"""Suspects: edits of the map that were tried, what they gain, and whether that is beyond doubt."""
+"""Suspects: edits of the map that were tried, their improvement, and its significance."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from steelyard.findings import Finding
 from steelyard.project.checks.channel_map.edits import Edit
 from steelyard.project.checks.channel_map.trial import FOLDS, Trial, Verdict
 
-# An edit is believed when the joints' errors fall by e^0.7 = 2 together, and by three times what chance does to them.
+# An edit is accepted when the joints' errors fall by e^0.7 = 2 together, and by three times their variation by chance.
 # Wrong edits of clean logs stay below 0.5; right edits of faulty ones reach 1 to 20.
 GAIN = 0.7
 SURE = 3.0
-# An edit that gains so much and leaves so little is the answer.
+# An edit with this gain and this remaining error needs no alternatives.
 SETTLED_GAIN, SETTLED_ERROR = 3.0, 0.1
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """An edit with its verdict. `gain` is Σ_j log of the fall in relative error, `spread` its deviation over the folds.
+    """An edit with its verdict. `gain` is Σ_j log of the reduction of the relative error, `spread` its deviation over
+    the folds.
 
-    `believed` says whether the edit is beyond doubt, `rank` orders those that are, and `finding` puts it in words.
+    `accepted` says whether the edit is significant, `rank` orders those that are, and `finding` reports it.
     """
 
     edit: Edit
@@ -33,36 +34,36 @@ class Suspect:
     after: Verdict
     gain: float
     spread: float
-    believed: bool
+    accepted: bool
     rank: float
     finding: Callable[[Suspect], Finding]
 
     @property
-    def settles(self) -> bool:
-        """True when the edit explains so much that no other kind of edit need be tried."""
-        return self.believed and self.gain > SETTLED_GAIN and self.after.total < SETTLED_ERROR
+    def is_conclusive(self) -> bool:
+        """True when the edit explains so much that no other kind of edit needs to be tried."""
+        return self.accepted and self.gain > SETTLED_GAIN and self.after.total < SETTLED_ERROR
 
     @property
     def evidence(self) -> str:
-        """The fall of the error in words, at the joint where it is largest."""
+        """The reduction of the error as text, at the joint where it is largest."""
         fall = np.nan_to_num(np.log(self.before.relative / self.after.relative))
         j = int(np.argmax(fall))
         return (
             f"the error falls from {_percent(self.before.total)} to {_percent(self.after.total)} "
-            f"(joint {j + 1}: {_percent(self.before.relative[j])} to {_percent(self.after.relative[j])})"
+            f"({self.after.joints[j]}: {_percent(self.before.relative[j])} to {_percent(self.after.relative[j])})"
         )
 
 
-def certain(gain: float, spread: float) -> bool:
-    """Whether a gain is beyond doubt. A very large one may differ much between the folds: half its size is enough."""
+def is_significant(gain: float, spread: float) -> bool:
+    """Whether a gain is significant. A very large one may differ much between the folds: half its size is enough."""
     return gain >= GAIN and (gain >= SURE * spread or gain >= max(SETTLED_GAIN, 1.5 * spread))
 
 
 def tried(trial: Trial, edit: Edit, finding: Callable[[Suspect], Finding]) -> Suspect:
-    """Try an edit that has no size to find."""
+    """Try an edit without a free factor."""
     after = trial.verdict(edit)
     gain, spread = after.gain_over(trial.baseline)
-    return Suspect(edit, trial.baseline, after, gain, spread, certain(gain, spread), gain, finding)
+    return Suspect(edit, trial.baseline, after, gain, spread, is_significant(gain, spread), gain, finding)
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class Profile:
 
 
 def profile(trial: Trial, scaled: Callable[[float], Edit], grid: Array, worth: float = -np.inf) -> Profile:
-    """The factor that explains most: the grid, then twice a finer one around its best, then a parabola.
+    """The best factor: the grid, then twice a finer one around its best, then a parabola.
 
-    The deviation of log k̂ is that of the leave-one-fold-out factors. Nothing is refined where no factor of the grid
-    gains `worth`.
+    The deviation of log k̂ is that of the leave-one-fold-out factors. Nothing is refined if no factor of the grid gains
+    `worth`.
     """
     known = {float(x): trial.verdict(scaled(float(np.exp(x)))) for x in grid}
     every = np.arange(FOLDS)
@@ -122,9 +123,9 @@ def joint_list(trial: Trial, joints: tuple[int, ...]) -> str:
     return ", ".join(trial.model.robot.axis_names[j] for j in joints)
 
 
-def believed(suspects: Iterable[Suspect]) -> Suspect | None:
-    """The one that explains most among those beyond doubt."""
-    return max((s for s in suspects if s.believed), key=lambda s: s.rank, default=None)
+def best_accepted(suspects: Iterable[Suspect]) -> Suspect | None:
+    """The one that explains most among the significant ones."""
+    return max((s for s in suspects if s.accepted), key=lambda s: s.rank, default=None)
 
 
 def _percent(x: float) -> str:

@@ -22,21 +22,21 @@ from steelyard.regression.statistics import jackknife_deviation
 from steelyard.signals.channels import ResolvedChannels
 
 FOLDS = 6
-# Rows of a joint slower than this share of its top speed are left out: stiction is no function of velocity.
+# Rows of a joint slower than this fraction of its top speed are left out: stiction is not a function of velocity.
 REST = 0.05
-# Robot files are trusted less than an estimator would: their masses may be those of another size or without a load.
+# Robot files are trusted less than by an estimator: their masses may be those of another size or without a load.
 TRUST = Widths(mass=0.6, moment=0.6, reach=0.1, inertia=0.6, rotor=0.6)
-# The last link may carry a load that the robot file does not know: a share of the robot's mass.
+# The last link may carry a load that is not in the robot file: a fraction of the robot's mass.
 UNKNOWN_LOAD = 0.2
-# Rows of one motion resemble each other: so many count as one against the robot file.
+# Rows of one motion resemble each other: this many count as one relative to the robot file.
 ROWS_AS_ONE = 5.0
-# Keeps what neither motion nor robot file determines at zero; a share of the column's own size.
+# Keeps parameters that neither motion nor robot file determines at zero; relative to the column's own size.
 RIDGE = 1e-7
 _REWEIGHTINGS = 3
 
 
 class Products(NamedTuple):
-    """WᵀW (F, n, C, C), Wᵀy (F, n, C) and yᵀy (F, n) of the rows of every fold and joint, and how many they are."""
+    """WᵀW (F, n, C, C), Wᵀy (F, n, C) and yᵀy (F, n) of the rows of every fold and joint, and the numbers of rows."""
 
     ww: Array
     wy: Array
@@ -59,10 +59,11 @@ class Grams(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Errors on rows that were not fitted: squares of the residual and of the effort, both (F, n)."""
+    """Errors on held-out rows: squares of the residual and of the effort, both (F, n), and the n joints."""
 
     error: Array
     effort: Array
+    joints: tuple[str, ...]
 
     @property
     def relative(self) -> Array:
@@ -71,7 +72,7 @@ class Verdict(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Mean relative error of the joints, each counted alike: exp(mean log)."""
+        """Mean relative error of the joints, with equal weights: exp(mean log)."""
         return float(np.exp(np.nanmean(np.log(self.relative))))
 
     def gain_over(self, other: Verdict) -> tuple[float, float]:
@@ -93,16 +94,16 @@ class Trial:
     """A model, the traces it is tried on, and their channel map.
 
     For every edit of the map one θ is fitted for all joints (weights 1/σ_j², the robot file as a weak prior, friction
-    that brakes) and scored on the sixth of the rows it has not seen. The score Σ_j log ‖y_j − W_jθ‖/‖y_j‖ does not
-    depend on the scale of any joint's effort, so edits of scale compete with the others. Rows of `silent` joints, whose
-    signals are known to be bad, are left out; `doubt` widens the prior.
+    that brakes) and scored on the sixth of the rows that was left out. The score Σ_j log ‖y_j − W_jθ‖/‖y_j‖ does not
+    depend on the scale of any joint's effort, so edits of scale can be compared with the others. Rows of `without_rows`
+    joints, whose signals are known to be bad, are left out; `doubt` widens the prior.
     """
 
     model: Model
     channels: ResolvedChannels
     traces: Sequence[Trace]
     band: float
-    silent: frozenset[int] = frozenset()
+    without_rows: frozenset[int] = frozenset()
     doubt: float = 1.0
 
     @cached_property
@@ -110,20 +111,20 @@ class Trial:
         return self.verdict(None)
 
     @cached_property
-    def lively(self) -> tuple[int, ...]:
+    def active(self) -> tuple[int, ...]:
         """Joints whose rows are used."""
-        return tuple(j for j in range(self.model.robot.dof) if j not in self.silent)
+        return tuple(j for j in range(self.model.robot.dof) if j not in self.without_rows)
 
     @cached_property
     def travel(self) -> Array:
-        """How far each joint moves in the traces, (n,) [rad | m]."""
+        """Travel of each joint in the traces, (n,) [rad | m]."""
         return np.ptp(np.concatenate([trace.q for trace in self.traces], axis=1), axis=1)
 
     @cached_property
     def carried(self) -> Array:
-        """Share of each effort (root mean square, about its mean) that friction and an offset do not explain, (n,)."""
+        """Fraction (n,) of each effort (RMS about its mean) that friction and an offset do not explain."""
         layout, grams, out = self.model.layout, self.as_logged, np.zeros(self.model.robot.dof)
-        for j in self.lively:
+        for j in self.active:
             own = [layout.index(f"{self.model.robot.axis_names[j]}.{symbol}") for symbol in ("off", "Fc", "Fv")]
             ww, wy = grams.ww[:, j].sum(axis=0)[np.ix_(own, own)], grams.wy[:, j, :, j].sum(axis=0)[own]
             yy = grams.yy[:, j, j, j].sum()
@@ -133,7 +134,7 @@ class Trial:
         return out
 
     def edited(self, edit: Edit) -> Trial:
-        """The trial of the log as it would be under the edited map."""
+        """The trial of the log under the edited map."""
         return replace(self, traces=edit.applied(self.traces, self.channels))
 
     @cached_property
@@ -143,17 +144,17 @@ class Trial:
 
     @cached_property
     def as_logged(self) -> Grams:
-        """Products of the rows as they are."""
+        """Products of the rows under the stated map."""
         return self.grams(self.traces)
 
     def verdict(self, edit: Edit | None) -> Verdict:
-        """Score of the log under an edit of its map; None scores it as it is."""
+        """Score of the log under an edit of its map; None scores it under the stated map."""
         none = np.eye(self.model.robot.dof)
         if edit is None:
-            return self.judged(self.as_logged.mixed(none))
+            return self.scored(self.as_logged.mixed(none))
         if edit.q is not None:
-            return self.judged(self.grams(edit.applied(self.traces, self.channels)).mixed(none))
-        return self.judged(
+            return self.scored(self.grams(edit.applied(self.traces, self.channels)).mixed(none))
+        return self.scored(
             self.as_logged.mixed(none if edit.effort is None else conjugated(self.channels.effort, edit.effort))
         )
 
@@ -180,7 +181,7 @@ class Trial:
         w, y, v = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
         fold = np.arange(w.shape[1]) * FOLDS // w.shape[1]
         moving = np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True)
-        for j in self.lively:
+        for j in self.active:
             own = np.flatnonzero(self.model.places[:, 0] == j)
             for f in range(FOLDS):
                 chosen = np.flatnonzero(moving[j] & (fold == f))
@@ -209,12 +210,12 @@ class Trial:
         coulomb, viscous = ([layout.index(f"{joint}.{symbol}") for joint in joints] for symbol in ("Fc", "Fv"))
         return coulomb, viscous
 
-    def judged(self, products: Products) -> Verdict:
-        """Leave one fold out, fit the others, score it; weights from the scores, thrice."""
+    def scored(self, products: Products) -> Verdict:
+        """Leave one fold out, fit the others, score it; weights from the scores, in three iterations."""
         ww, wy, effort, _ = products
         rows, size = products.rows.sum(axis=0), effort.sum(axis=0)
         fitted_ww, fitted_wy = ww.sum(axis=0) - ww, wy.sum(axis=0) - wy
-        # the first guess is an error of a tenth everywhere
+        # the first guess is a relative error of a tenth everywhere
         error = 0.01 * effort
         for _ in range(_REWEIGHTINGS):
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -222,13 +223,14 @@ class Trial:
             theta = self._fitted(fitted_ww, fitted_wy, weight / ROWS_AS_ONE)
             predicted = np.einsum("fc,fjc->fj", theta, np.einsum("fjcd,fd->fjc", ww, theta) - 2.0 * wy)
             error = np.maximum(predicted + effort, 0.0)
-        return Verdict(np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan))
+        names = self.model.robot.axis_names
+        return Verdict(np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan), names)
 
     def _fitted(self, ww: Array, wy: Array, weight: Array) -> Array:
-        """θ (F, C) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, friction kept from driving.
+        """θ (F, C) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, with friction kept from driving.
 
-        A joint whose effort falls where its speed turns positive (Fc < 0) has neither Fc nor a negative Fv. A negative
-        Fv beside a positive Fc is left alone: friction that falls with speed is unusual, not impossible.
+        A joint whose effort falls where its speed becomes positive (Fc < 0) gets neither Fc nor a negative Fv. A
+        negative Fv with a positive Fc is kept: friction that falls with speed is unusual, not impossible.
         """
         mean, inverse = self._prior
         matrix = np.einsum("j,fjab->fab", weight, ww)

@@ -1,4 +1,4 @@
-"""Angle units: degrees called radians, or radians called degrees."""
+"""Angle units: degrees stated as radians, or radians stated as degrees."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from steelyard.project.checks.channel_map.suspects import Suspect, joint_list, p
 from steelyard.project.checks.channel_map.trial import Trial
 
 DEGREE = np.pi / 180.0
-# Travels [rad] between which a joint's motion is believable.
+# Range of plausible travels of a joint [rad].
 PLAUSIBLE_TRAVEL = (0.01, 5.0 * np.pi)
-# A factor further than this from a degree is some other factor.
+# A factor further than this from that of a degree is another factor.
 _TOLERANCE = np.log(1.2)
 
 
@@ -22,7 +22,7 @@ def suspects(trial: Trial, among: Sequence[int] | None = None) -> Iterator[Suspe
     """All rotary joints together, then each alone (or each of `among`), in degrees or in radians."""
     n = trial.model.robot.dof
     rotary = [j for j, joint in enumerate(trial.model.robot.axes) if not joint.is_prismatic]
-    alone = [j for j in (trial.lively if among is None else among) if j in rotary and len(rotary) > 1]
+    alone = [j for j in (trial.active if among is None else among) if j in rotary and len(rotary) > 1]
     groups = [tuple(rotary), *((j,) for j in alone)] if rotary else []
     for joints in groups:
         name = joint_list(trial, joints) if len(joints) == 1 else "all joints"
@@ -34,7 +34,7 @@ def suspects(trial: Trial, among: Sequence[int] | None = None) -> Iterator[Suspe
                 return Edit(joints, q=scaling(n, dict.fromkeys(joints, size)))
 
             found = tried(trial, scaled(factor), lambda s, name=name, factor=factor: _finding(s, name, factor))
-            if found.believed and not _is_degree(trial, scaled, factor):
+            if found.accepted and not _is_degree(trial, scaled, factor):
                 continue
             yield found
 
@@ -58,10 +58,10 @@ def _plausible(trial: Trial, joints: tuple[int, ...], factor: float) -> bool:
 def _finding(suspect: Suspect, name: str, factor: float) -> Finding:
     said, is_in = ("rad", "deg") if factor < 1.0 else ("deg", "rad")
     return Finding(
-        "angle-unit",
+        "wrong-angle-unit",
         "error",
-        f"the positions of {name} are logged in {is_in} and mapped as {said}, off by a factor of {1.0 / factor:.4g}: "
+        f"the positions of {name} are logged in {is_in} but mapped as {said}, off by a factor of {1.0 / factor:.4g}: "
         f"{suspect.evidence} in {is_in}",
         name,
-        f'set unit = "{is_in}" for q of {name} in [channels], and look at the unit of v',
+        f'set unit = "{is_in}" for q of {name} in [channels], and check the unit of v',
     )

@@ -1,0 +1,194 @@
+"""`auto`: the default estimator of a project. What it chooses, what it says, and whether its error bars hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from steelyard.estimators import WLS, Auto, Consistent
+from steelyard.findings import Finding
+from steelyard.identification.identify import identify
+from steelyard.identification.result import Identification
+from steelyard.model.model import Model
+from steelyard.model.robot import Robot
+from steelyard.model.terms import Rotor
+from steelyard.physical.constraints import Constraints
+from steelyard.physical.prior import Widths
+from steelyard.regression.observe import observe
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
+from testbed.simulated import arm, coloured, model_of, motion_of, silent, truth_of
+
+TRUE = arm(3)
+RATE = 200.0
+
+
+def off_by(robot: Robot, share: float, rng: np.random.Generator) -> Robot:
+    """The robot of a file whose bodies are too heavy or too light by so much (standard deviation)."""
+    bodies = [link.inertia for link in robot.links]
+    scales = 1.0 + share * rng.standard_normal(len(bodies))
+    links = zip(robot.links, bodies, scales, strict=True)
+    return replace(robot, links=tuple(replace(link, inertia=s * body) for link, body, s in links if body is not None))
+
+
+def problem_of(
+    file: Robot, noise: float = 1.0, seconds: float = 7.5, seed: int = 1, rng: np.random.Generator | None = None
+) -> Problem:
+    """A log of the true arm with coloured noise [N·m], with the model of a file."""
+    true, model = model_of(TRUE), model_of(file)
+    motion = motion_of(TRUE, int(seconds * RATE), RATE, seed)
+    effort = true.torque(*motion[:3], truth_of(true))
+    effort = effort + noise * coloured(rng or np.random.default_rng(seed), effort.shape, 0.8)
+    run = Samples.from_arrays("run", model.robot.joint_names, RATE, *motion[:3], effort)
+    return Problem(model, [run], lowpass_hz=8.0, decimate=10)
+
+
+def choice(result: Identification) -> Finding:
+    (found,) = [finding for finding in result.findings if finding.code == "estimator-choice"]
+    return found
+
+
+def error(result: Identification, seed: int = 99) -> float:
+    """‖τ − Wθ̂‖/‖τ‖ of the true arm on another motion."""
+    true = model_of(TRUE)
+    motion = motion_of(TRUE, 2000, RATE, seed)
+    torque = true.torque(*motion[:3], truth_of(true))
+    predicted = true.torque(*motion[:3], np.nan_to_num(result.theta))
+    return float(np.linalg.norm(torque - predicted) / np.linalg.norm(torque))
+
+
+# --- What it chooses --------------------------------------------------------------------------------------------------
+
+
+def test_with_nominal_inertias_it_is_consistent_with_a_cross_validated_prior() -> None:
+    problem = problem_of(off_by(TRUE, 0.15, np.random.default_rng(0)))
+    information = observe(problem)
+    result = identify(problem, Auto(), information)
+    same = identify(problem, Consistent("cross-validation", constraints=Constraints(nonnegative=("Ia",))), information)
+    np.testing.assert_array_equal(result.value, same.value)
+    np.testing.assert_array_equal(result.std, same.std)
+    assert result.estimator == "auto"
+    assert result.estimator_options == {}
+    assert result.certificate is not None
+    assert result.certificate.holds
+    assert result.standard is not None
+    found = choice(result)
+    assert (found.severity, found.message) == (
+        "info",
+        "estimator auto used consistent: physical bodies, with the inertias of the robot file as the prior",
+    )
+    assert "prior-weight" in {finding.code for finding in result.findings}
+
+
+def test_without_nominal_inertias_friction_alone_has_a_prior() -> None:
+    problem = problem_of(silent(TRUE))
+    information = observe(problem)
+    result = identify(problem, Auto(), information)
+    settings = Consistent(1.0, widths=Widths(friction=0.15), constraints=Constraints(nonnegative=("Ia",)))
+    np.testing.assert_array_equal(result.value, identify(problem, settings, information).value)
+    assert result.certificate is not None
+    assert result.certificate.holds
+    found = choice(result)
+    assert (found.severity, found.message) == (
+        "info",
+        "estimator auto used consistent: physical bodies, with small friction and offsets as the prior",
+    )
+
+
+def test_a_model_without_drives_has_no_prior_at_all() -> None:
+    """No inertias in the file and no friction in the model: physical bodies are all that is left."""
+    drives = problem_of(silent(TRUE), noise=0.0)
+    (piece,) = drives.runs[0].open()
+    bare = Model(TRUE, [Rotor()])
+    effort = bare.torque(piece.q, piece.v, piece.a, truth_of(bare))
+    run = Samples.from_arrays("run", TRUE.joint_names, RATE, piece.q, piece.v, piece.a, effort)
+    result = identify(Problem(Model(silent(TRUE), [Rotor()]), [run], decimate=5), Auto())
+    assert choice(result).severity == "info"
+    np.testing.assert_allclose(result.value, result.base.map @ truth_of(bare), rtol=1e-6, atol=1e-6)
+
+
+def test_friction_may_have_any_sign_and_rotors_may_not() -> None:
+    joints = tuple(replace(joint, drive=replace(joint.drive, viscous=-2.0, rotor=-0.3)) for joint in TRUE.joints)
+    backwards = model_of(replace(TRUE, joints=joints))
+    motion = motion_of(TRUE, 3000, RATE, 3)
+    effort = backwards.torque(*motion[:3], truth_of(backwards))
+    effort = effort + 0.1 * np.random.default_rng(0).standard_normal(effort.shape)
+    run = Samples.from_arrays("run", TRUE.joint_names, RATE, *motion[:3], effort)
+    problem = Problem(model_of(silent(TRUE)), [run], lowpass_hz=8.0, decimate=10)
+    result = identify(problem, Auto())
+    assert result.standard is not None
+    found = dict(zip(result.base.layout.names, result.standard, strict=True))
+    for k in (1, 2, 3):
+        assert found[f"joint{k}.Fv"] == pytest.approx(-2.0, rel=0.1)
+        assert found[f"joint{k}.Ia"] >= 0.0
+    assert "negative-drive-parameter" in {finding.code for finding in result.findings}
+
+
+# --- wls instead ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["negative mass", "one block"])
+def test_where_that_fails_it_is_wls_and_warns(fault: str) -> None:
+    links = list(TRUE.links)
+    if fault == "negative mass":
+        assert links[1].inertia is not None
+        links[1] = replace(links[1], inertia=-links[1].inertia)
+    problem = problem_of(replace(TRUE, links=tuple(links)))
+    information = observe(problem)
+    if fault == "one block":
+        information = information.total()
+    result = identify(problem, Auto(), information)
+    plain = identify(problem, WLS(), information)
+    np.testing.assert_array_equal(result.value, plain.value)
+    np.testing.assert_array_equal(result.std, plain.std)
+    assert (result.estimator, result.certificate) == ("auto", None)
+    found = choice(result)
+    assert found.severity == "warning"
+    reason = {"negative mass": "gives a negative link2.M", "one block": "Too few blocks of time"}[fault]
+    assert found.message.startswith("estimator auto used wls, since physical bodies could not be fitted: ")
+    assert reason in found.message
+
+
+# --- Whether it is any good -------------------------------------------------------------------------------------------
+
+
+@cache
+def repeated(share: float | None, count: int = 25) -> tuple[tuple[Identification, Identification], ...]:
+    """Noisy short logs by `auto` and `wls`, each with another file that is off by `share`; None: without inertias."""
+    rng, out = np.random.default_rng(5), []
+    for seed in range(count):
+        file = silent(TRUE) if share is None else off_by(TRUE, share, rng)
+        problem = problem_of(file, 5.0, seed=seed, rng=rng)
+        information = observe(problem)
+        out.append((identify(problem, Auto(), information), identify(problem, WLS(), information)))
+    return tuple(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.1, 0.2, None])
+def test_error_bars_cover_files_that_are_off(share: float | None) -> None:
+    """95 % intervals contain the truth in 100.0 % (file off by 10 %), 99.7 % (20 %) and 98.6 % (no file) of the cases.
+
+    They are too wide with a file: σ contains the widths of the prior as stated, also where cross-validation found the
+    file to be better than that.
+    """
+    true = truth_of(model_of(TRUE))
+    inside, relative = [], []
+    for result, _ in repeated(share):
+        low, high = result.interval(0.95)
+        truth = result.base.map @ true
+        inside.append((truth >= low) & (truth <= high))
+        relative.append((result.value - truth) / result.std)
+    assert np.mean(inside) >= 0.93
+    assert np.sqrt(np.mean(np.square(relative))) < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "gain"), [(0.1, 0.45), (0.2, 0.6), (None, 0.95)])
+def test_it_predicts_better_than_wls(share: float | None, gain: float) -> None:
+    """The median error on another motion, as a fraction of that of `wls`."""
+    errors = np.array([[error(result) for result in pair] for pair in repeated(share)])
+    assert np.median(errors[:, 0]) < gain * np.median(errors[:, 1])
