@@ -36,7 +36,7 @@ class Dynamics(NamedTuple):
                           link (10,), those for the load of the gears (10,), from column DRIVE on the linear
                           laws: inertia (n,), viscous (n,) and constant
     laws (E, 10 + 3n)     the other laws, in the format of `kernels.laws`
-    loads (K, 5)          load friction: axis, gain, width, exponent, and the axis' joint
+    loads (K, 6)          load friction: axis, gain, width, exponent, the axis' joint, and the axis whose load it takes
     loops                 the loops of the tree, and its axes; None if every joint is an axis
 
     With loops the equations are those of the axes, with q̇_tree = G q̇ and q̈_tree = G q̈ + g (P3 eqs 11–15):

@@ -83,7 +83,7 @@ def _load_friction(loads, matrices, rows, v, a):
         rows[FRICTION, j] = 0.0
     for k in range(loads.shape[0]):
         j = int(loads[k, 0])
-        size = abs(rows[LOAD, j])
+        size = abs(rows[LOAD, int(loads[k, 5])])
         if loads[k, 3] != 1.0:
             size = size ** loads[k, 3]
         rows[FRICTION, j] += loads[k, 1] * np.tanh(rows[v, j] / loads[k, 2]) * size

@@ -119,8 +119,7 @@ def _rates(joints, laws, loads, loops, matrices, rows, chains, memory):
         for j in range(n):
             own[into, j] += abs(laws[e, ALONG + n + j]) * slope
     for k in range(loads.shape[0]):
-        axis = int(loads[k, 0])
-        load = abs(rows[LOAD, axis]) ** loads[k, 3]
+        load = abs(rows[LOAD, int(loads[k, 5])]) ** loads[k, 3]
         own[DAMPING, int(loads[k, 4])] += abs(loads[k, 1]) * load / loads[k, 2]
     decay, stiffness = rates(loops, matrices, rows, chains, RHS)
     return decay, np.sqrt(stiffness)
@@ -180,7 +179,7 @@ def _dampers(joints, laws, loads, loops, rows, chains, memory, h):
                 own[DAMPING, j] += abs(laws[e, ALONG + n + j]) * slope
     for k in range(loads.shape[0]):
         axis, width = int(loads[k, 0]), loads[k, 2]
-        speed, load = rows[V, axis], abs(rows[LOAD, axis]) ** loads[k, 3]
+        speed, load = rows[V, axis], abs(rows[LOAD, int(loads[k, 5])]) ** loads[k, 3]
         x = speed / width
         sign = np.tanh(x)
         if _turns(speed, h * rows[A, axis]) and abs(x) > 1e-6:

@@ -16,8 +16,8 @@ ESTIMATORS = (
 )  # fmt: skip
 # steelyard.model.terms.TERMS
 TERMS = (
-    "rotor", "viscous", "coulomb", "asymmetric-coulomb", "offset", "stribeck", "power-law", "load", "dahl",
-    "asymmetric-viscous", "drift", "ripple", "coupling", "compensator", "springs",
+    "rotor", "viscous", "coulomb", "asymmetric-coulomb", "offset", "stribeck", "power-law", "load", "bearing",
+    "dahl", "asymmetric-viscous", "drift", "ripple", "coupling", "compensator", "springs",
 )  # fmt: skip
 TERMS_HELP = f"Terms of the model, comma-separated: {', '.join(TERMS)}; '' for none. Default: those of the robot."
 # steelyard.model.payload.UNLOADED

@@ -28,7 +28,8 @@ from steelyard.regression.scores import Score, score
 FREE = {
     "offset": ("offset",),
     "friction": (
-        "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "power-law", "stribeck", "load", "dahl",
+        "viscous", "coulomb", "asymmetric-viscous", "asymmetric-coulomb", "power-law", "stribeck", "load",
+        "bearing", "dahl",
     ),
 }  # fmt: skip
 # A joint whose error is worse than in the robot's fit by this factor and difference was measured on another robot or

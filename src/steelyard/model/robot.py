@@ -255,6 +255,23 @@ class Robot:
         return tuple(chain)
 
     @cached_property
+    def tilting(self) -> tuple[tuple[int, int], ...]:
+        """(joint j, next joint k) for every joint whose bearing the torque of the next joint tilts.
+
+        Link j carries joint k and no other one, and the constant angle between the two axes exceeds 45°: more of the
+        torque about axis k acts across axis j than along it.
+        """
+        out = []
+        for j, joint in enumerate(self.joints):
+            carried = [k for k, parent in enumerate(self.parents) if parent == j]
+            if len(carried) == 1 and not self.joints[carried[0]].bare:
+                following = self.joints[carried[0]]
+                along = float(joint.axis @ following.pose.rotation @ following.axis)
+                if along**2 < 0.5:
+                    out.append((j, carried[0]))
+        return tuple(out)
+
+    @cached_property
     def motor_map(self) -> Array:
         """C (n, n), the identity without couplings."""
         return np.eye(self.dof) if self.coupling is None else self.coupling

@@ -130,7 +130,7 @@ class Plant:
         if code == parts.UNSETTLED:
             return (
                 f"Load friction of '{self.robot.name}' leaves no acceleration of {self.robot.axis_names[axis]} at "
-                f"{where}: its share Fl of the load is too large to be friction. Check joint.Fl in theta."
+                f"{where}: its share of the load is too large to be friction. Check joint.Fl and joint.Fb in theta."
             )
         return self._indefinite(axis, where)
 
@@ -190,8 +190,9 @@ class Plant:
                 constant[entry.row] += weight
             elif weight != 0.0 and law.loaded and law.kind is not None:
                 # a passive joint has no gear, and so no friction by its load
-                if entry.row in axis_of:
-                    loads.append([axis_of[entry.row], weight, *one.shape, entry.row])
+                carrier = entry.row if one.load_of is None else one.load_of
+                if entry.row in axis_of and carrier in axis_of:
+                    loads.append([axis_of[entry.row], weight, *one.shape, entry.row, axis_of[carrier]])
             elif weight != 0.0:
                 element(one)[0, entry.row] += weight
         if loads and robot.compensator is not None:
@@ -213,7 +214,7 @@ class Plant:
             parent,
             np.vstack([base, joints]),
             rows,
-            np.array(loads, float).reshape(-1, 5),
+            np.array(loads, float).reshape(-1, 6),
             None if self.model.looped is None else self.model.looped.closure.loops,
         )
 

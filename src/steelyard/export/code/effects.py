@@ -52,7 +52,8 @@ def value_of(
         law.check_text(text)
         return program.call(f"y{len(program.statements)}", text)
 
-    loads = (gears[effect.row] if gears else ZERO,) if law.loaded else ()
+    carrier = effect.row if value.load_of is None else value.load_of
+    loads = (gears[carrier] if gears else ZERO,) if law.loaded else ()
     found = law.code(let, at, *loads, *shape)
     if isinstance(found, str):
         return let(found)

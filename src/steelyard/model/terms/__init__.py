@@ -15,6 +15,7 @@ from steelyard.model.terms.drift import Drift
 from steelyard.model.terms.friction import (
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Coulomb,
     LoadFriction,
     Offset,
@@ -52,6 +53,7 @@ __all__ = [
     "AppliedLaw",
     "AsymmetricCoulomb",
     "AsymmetricViscous",
+    "BearingFriction",
     "Column",
     "Compensator",
     "Coulomb",

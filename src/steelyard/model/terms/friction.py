@@ -168,3 +168,25 @@ class LoadFriction(LawTerm, Width):
     @classmethod
     def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
         return (Offer("load squared", cls(exponent=2.0)),)
+
+
+@final
+@dataclass(frozen=True)
+class BearingFriction(LawTerm, Width):
+    """τ_j += Fb_j sign(q̇_j) |τ_rigid,k|  [1], k the next joint: friction of a bearing under the moment that tilts it.
+
+    A joint on a vertical axis carries the weight of the arm as a moment across its axis, which its own torque does not
+    show; the torque of the next joint does, as that acts on this joint's link. There is a column `joint.Fb` for every
+    joint with one next joint whose axis is more than 45° from its own (`Robot.tilting`), with τ_rigid as for
+    `LoadFriction`. The whole tilting moment would need inertias that motion does not determine; τ_rigid of the next
+    joint depends on base parameters alone.
+    """
+
+    name: ClassVar[str] = "bearing"
+
+    def columns(self) -> tuple[LawColumn, ...]:
+        return (LawColumn("Fb", "1", LOAD, (self.width, 1.0), tilting=True),)
+
+    @classmethod
+    def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
+        return (Offer("bearing", cls()),)

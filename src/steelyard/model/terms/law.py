@@ -251,10 +251,12 @@ class AppliedLaw(NamedTuple):
     """The value of an entry as data: share · f(x; shape).
 
     The coordinate x is along · q, along · q̇ or along · q̈ with `along` (n,), as `law.of` says: a joint's own position or
-    velocity, or the speed of a motor that turns with several joints.
+    velocity, or the speed of a motor that turns with several joints. `load_of` is the joint whose load a law of the load
+    takes; None: that of the entry's row.
     """
 
     law: Law
     along: Array
     shape: tuple[float, ...] = ()
     share: float = 1.0
+    load_of: int | None = None

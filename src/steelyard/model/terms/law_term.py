@@ -11,7 +11,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.errors import ModelError
 from steelyard.model.parameters import Column
-from steelyard.model.robot import Robot
+from steelyard.model.robot import Joint, Robot
 from steelyard.model.terms.law import AppliedLaw, Law
 from steelyard.model.terms.term import LOAD, Entry, Motion, joint_entries, linear_unit
 
@@ -27,6 +27,8 @@ class LawColumn:
     motors      adds a column `joint.symbol + m` for every motor k that turns with several joints, on its own speed:
                 C_kj f((C q̇)_k) in row j (P0 eq. 35)
     correction  the parameter may be negative although the law is passive: it corrects other friction
+    tilting     the law takes the load of the next joint, which tilts the bearing, and the column is on the joints
+                that have such a joint (`Robot.tilting`). `unit` is that of two revolute joints
     """
 
     symbol: str
@@ -36,6 +38,7 @@ class LawColumn:
     drive: str | None = None
     motors: bool = False
     correction: bool = False
+    tilting: bool = False
 
     def __post_init__(self) -> None:
         if len(self.shape) != len(self.law.shape):
@@ -48,12 +51,22 @@ class LawColumn:
                 f"Column '{self.symbol}': the law '{self.law.name}' depends on the load of a joint, which a motor that "
                 "drives several joints does not have. Leave out `motors`."
             )
+        if self.tilting and not self.law.loaded:
+            raise ModelError(
+                f"Column '{self.symbol}': the law '{self.law.name}' does not depend on a load. Leave out `tilting`."
+            )
 
     @property
     def nonnegative(self) -> bool:
         return self.law.passive and not self.correction
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
+        if self.tilting:
+            joints = robot.joints
+            return tuple(
+                Entry(j, Column(joints[j].name, self.symbol, self._tilting_unit(joints[j], joints[k])))
+                for j, k in robot.tilting
+            )
         nominal = tuple(None if self.drive is None else getattr(joint.drive, self.drive) for joint in robot.joints)
         own = joint_entries(robot, self.symbol, self.unit, nominal)
         if not self.motors:
@@ -62,9 +75,19 @@ class LawColumn:
         units = [linear_unit(self.unit) if joint.is_prismatic else self.unit for joint in joints]
         return own + tuple(Entry(j, Column(joints[k].name, f"{self.symbol}m", units[k])) for k, j in robot.coupled)
 
+    def _tilting_unit(self, joint: Joint, following: Joint) -> str:
+        """The unit where a force of one of the joints corresponds to a torque of the other."""
+        if self.unit != "1" or joint.is_prismatic == following.is_prismatic:
+            return self.unit
+        return "1/m" if joint.is_prismatic else "m"
+
     def fill(self, robot: Robot, motion: Motion) -> Array:
         """Values (entries, B)."""
         x = motion.q if self.law.of == "q" else motion.a if self.law.of == "a" else motion.v
+        if self.tilting:
+            assert motion.load is not None
+            own, following = np.array(robot.tilting, np.int64).reshape(-1, 2).T
+            return self.law.value(x[own], motion.load[following], *self.shape)
         inputs = (motion.load,) if self.law.loaded else ()
         own = self.law.value(x, *inputs, *self.shape)
         if not (self.motors and robot.coupled):
@@ -73,7 +96,10 @@ class LawColumn:
         return np.concatenate([own, share * self.law.value(robot.motor_map @ x, *self.shape)[k]])
 
     def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
-        own = tuple(AppliedLaw(self.law, along, self.shape) for along in np.eye(robot.dof))
+        unit = np.eye(robot.dof)
+        if self.tilting:
+            return tuple(AppliedLaw(self.law, unit[j], self.shape, load_of=k) for j, k in robot.tilting)
+        own = tuple(AppliedLaw(self.law, along, self.shape) for along in unit)
         if not self.motors:
             return own
         map = robot.motor_map

@@ -16,6 +16,7 @@ from steelyard.model.terms.drift import Drift
 from steelyard.model.terms.friction import (
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Coulomb,
     LoadFriction,
     Offset,
@@ -36,8 +37,8 @@ _Kind = TypeVar("_Kind", bound=type[Term])
 TERMS: dict[str, type[Term]] = {
     kind.name: kind
     for kind in (
-        Rotor, Viscous, Coulomb, AsymmetricCoulomb, Offset, Stribeck, PowerLaw, LoadFriction, Dahl, AsymmetricViscous,
-        Drift, Ripple, Coupling, Compensator, Springs,
+        Rotor, Viscous, Coulomb, AsymmetricCoulomb, Offset, Stribeck, PowerLaw, LoadFriction, BearingFriction, Dahl,
+        AsymmetricViscous, Drift, Ripple, Coupling, Compensator, Springs,
     )
 }  # fmt: skip
 _BUILT_IN = frozenset(TERMS)
