@@ -256,20 +256,25 @@ class Robot:
 
     @cached_property
     def tilting(self) -> tuple[tuple[int, int], ...]:
-        """(joint j, next joint k) for every joint whose bearing the torque of the next joint tilts.
+        """(joint j, joint k on link j) for every two joints each of which loads the bearing of the other one.
 
-        Link j carries joint k and no other one, and the constant angle between the two axes exceeds 45°: more of the
-        torque about axis k acts across axis j than along it.
+        The torque or force of joint k acts on link j along axis k, and that of joint j on the same link along axis j.
+        Between joints of one kind the angle of the axes, which is constant, must exceed 45°: more of it then acts
+        across the other axis, on the bearing, than along it, on the drive. A force loads any bearing of a turning
+        joint, and a torque any guide of a sliding one.
         """
-        out = []
-        for j, joint in enumerate(self.joints):
-            carried = [k for k, parent in enumerate(self.parents) if parent == j]
-            if len(carried) == 1 and not self.joints[carried[0]].bare:
-                following = self.joints[carried[0]]
-                along = float(joint.axis @ following.pose.rotation @ following.axis)
-                if along**2 < 0.5:
-                    out.append((j, carried[0]))
-        return tuple(out)
+        joints = self.joints
+        return tuple(
+            (j, k)
+            for j, joint in enumerate(joints)
+            for k, other in enumerate(joints)
+            if other.parent == j
+            and not (joint.bare or other.bare)
+            and (
+                joint.is_prismatic != other.is_prismatic
+                or float(joint.axis @ other.pose.rotation @ other.axis) ** 2 < 0.5
+            )
+        )
 
     @cached_property
     def motor_map(self) -> Array:

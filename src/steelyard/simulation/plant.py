@@ -130,7 +130,7 @@ class Plant:
         if code == parts.UNSETTLED:
             return (
                 f"Load friction of '{self.robot.name}' leaves no acceleration of {self.robot.axis_names[axis]} at "
-                f"{where}: its share of the load is too large to be friction. Check joint.Fl and joint.Fb in theta."
+                f"{where}: its share of the load is too large to be friction. Check its Fl and Fb in theta."
             )
         return self._indefinite(axis, where)
 
@@ -189,10 +189,16 @@ class Plant:
             elif law.of is None:
                 constant[entry.row] += weight
             elif weight != 0.0 and law.loaded and law.kind is not None:
-                # a passive joint has no gear, and so no friction by its load
                 carrier = entry.row if one.load_of is None else one.load_of
-                if entry.row in axis_of and carrier in axis_of:
-                    loads.append([axis_of[entry.row], weight, *one.shape, entry.row, axis_of[carrier]])
+                # a passive joint has no gear, and so no load
+                if carrier not in axis_of:
+                    continue
+                if entry.row not in axis_of:
+                    raise SimulationError(
+                        f"{entry.column.name}: friction by the load of a neighbour cannot be simulated on the passive "
+                        f"joint '{entry.column.owner}'. Put the term on axes only, with joints = [ … ] or on_joints."
+                    )
+                loads.append([axis_of[entry.row], weight, *one.shape, entry.row, axis_of[carrier]])
             elif weight != 0.0:
                 element(one)[0, entry.row] += weight
         if loads and robot.compensator is not None:

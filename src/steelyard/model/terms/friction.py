@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import ClassVar, final, get_args
 
 import numpy as np
 
-from steelyard.model.terms.law_term import LawColumn, LawTerm
+from steelyard.errors import choices
+from steelyard.model.terms.law_term import LawColumn, LawTerm, Neighbour
 from steelyard.model.terms.laws import (
     ABSOLUTE,
     CONSTANT,
@@ -20,6 +21,8 @@ from steelyard.model.terms.laws import (
     VISCOUS,
 )
 from steelyard.model.terms.term import Cycles, Offer, Width, shape_name
+
+NEIGHBOURS: tuple[Neighbour, ...] = get_args(Neighbour)
 
 
 @final
@@ -173,20 +176,27 @@ class LoadFriction(LawTerm, Width):
 @final
 @dataclass(frozen=True)
 class BearingFriction(LawTerm, Width):
-    """τ_j += Fb_j sign(q̇_j) |τ_rigid,k|  [1], k the next joint: friction of a bearing under the moment that tilts it.
+    """τ_j += Fb_j sign(q̇_j) |τ_rigid,k|  [1], k a neighbour: friction of a bearing under the moment that tilts it.
 
     A joint on a vertical axis carries the weight of the arm as a moment across its axis, which its own torque does not
-    show; the torque of the next joint does, as that acts on this joint's link. There is a column `joint.Fb` for every
-    joint with one next joint whose axis is more than 45° from its own (`Robot.tilting`), with τ_rigid as for
-    `LoadFriction`. The whole tilting moment would need inertias that motion does not determine; τ_rigid of the next
-    joint depends on base parameters alone.
+    show; the torque of the next joint does, as it acts on this joint's link. `neighbour` is the "next" joint (column
+    `joint.Fb`) or the "previous" one (`joint.Fbp`), which a last joint has too. Joints whose neighbour's axis is within
+    45° of their own have no column (`Robot.tilting`). τ_rigid is that of `LoadFriction`. The moment itself would need
+    inertias that motion does not determine; τ_rigid of a neighbour depends on base parameters alone.
     """
 
+    neighbour: Neighbour = "next"
     name: ClassVar[str] = "bearing"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.neighbour not in NEIGHBOURS:
+            raise ValueError(choices("neighbour", self.neighbour, NEIGHBOURS))
+
     def columns(self) -> tuple[LawColumn, ...]:
-        return (LawColumn("Fb", "1", LOAD, (self.width, 1.0), tilting=True),)
+        symbol = "Fb" if self.neighbour == "next" else "Fbp"
+        return (LawColumn(symbol, "1", LOAD, (self.width, 1.0), correction=True, neighbour=self.neighbour),)
 
     @classmethod
     def offers(cls, cycles: Cycles) -> tuple[Offer, ...]:
-        return (Offer("bearing", cls()),)
+        return tuple(Offer(f"bearing, {neighbour} joint", cls(neighbour=neighbour)) for neighbour in NEIGHBOURS)

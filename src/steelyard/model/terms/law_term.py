@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import ModelError
 from steelyard.model.parameters import Column
-from steelyard.model.robot import Joint, Robot
+from steelyard.model.robot import Robot
 from steelyard.model.terms.law import AppliedLaw, Law
 from steelyard.model.terms.term import LOAD, Entry, Motion, joint_entries, linear_unit
+
+Neighbour = Literal["next", "previous"]
 
 
 @final
@@ -27,8 +30,9 @@ class LawColumn:
     motors      adds a column `joint.symbol + m` for every motor k that turns with several joints, on its own speed:
                 C_kj f((C q̇)_k) in row j (P0 eq. 35)
     correction  the parameter may be negative although the law is passive: it corrects other friction
-    tilting     the law takes the load of the next joint, which tilts the bearing, and the column is on the joints
-                that have such a joint (`Robot.tilting`). `unit` is that of two revolute joints
+    neighbour   the law takes the load of the "next" or "previous" joint in the place of its own; the column is on the
+                joints whose bearing that load tilts (`Robot.tilting`), with `symbol2`, `symbol3`, … for the further
+                joints on a link that carries several. `unit` is that of two revolute joints
     """
 
     symbol: str
@@ -38,7 +42,7 @@ class LawColumn:
     drive: str | None = None
     motors: bool = False
     correction: bool = False
-    tilting: bool = False
+    neighbour: Neighbour | None = None
 
     def __post_init__(self) -> None:
         if len(self.shape) != len(self.law.shape):
@@ -51,9 +55,9 @@ class LawColumn:
                 f"Column '{self.symbol}': the law '{self.law.name}' depends on the load of a joint, which a motor that "
                 "drives several joints does not have. Leave out `motors`."
             )
-        if self.tilting and not self.law.loaded:
+        if self.neighbour is not None and not self.law.loaded:
             raise ModelError(
-                f"Column '{self.symbol}': the law '{self.law.name}' does not depend on a load. Leave out `tilting`."
+                f"Column '{self.symbol}': the law '{self.law.name}' does not depend on a load. Leave out `neighbour`."
             )
 
     @property
@@ -61,12 +65,8 @@ class LawColumn:
         return self.law.passive and not self.correction
 
     def entries(self, robot: Robot) -> tuple[Entry, ...]:
-        if self.tilting:
-            joints = robot.joints
-            return tuple(
-                Entry(j, Column(joints[j].name, self.symbol, self._tilting_unit(joints[j], joints[k])))
-                for j, k in robot.tilting
-            )
+        if self.neighbour is not None:
+            return self._tilted_entries(robot)
         nominal = tuple(None if self.drive is None else getattr(joint.drive, self.drive) for joint in robot.joints)
         own = joint_entries(robot, self.symbol, self.unit, nominal)
         if not self.motors:
@@ -75,19 +75,30 @@ class LawColumn:
         units = [linear_unit(self.unit) if joint.is_prismatic else self.unit for joint in joints]
         return own + tuple(Entry(j, Column(joints[k].name, f"{self.symbol}m", units[k])) for k, j in robot.coupled)
 
-    def _tilting_unit(self, joint: Joint, following: Joint) -> str:
-        """The unit where a force of one of the joints corresponds to a torque of the other."""
-        if self.unit != "1" or joint.is_prismatic == following.is_prismatic:
-            return self.unit
-        return "1/m" if joint.is_prismatic else "m"
+    def _tilted(self, robot: Robot) -> tuple[tuple[int, int], ...]:
+        """(joint, neighbour whose load tilts its bearing)."""
+        return robot.tilting if self.neighbour == "next" else tuple((k, j) for j, k in robot.tilting)
+
+    def _tilted_entries(self, robot: Robot) -> tuple[Entry, ...]:
+        seen: Counter[int] = Counter()
+        out = []
+        for j, k in self._tilted(robot):
+            joint, neighbour = robot.joints[j], robot.joints[k]
+            seen[j] += 1
+            symbol = self.symbol if seen[j] == 1 else f"{self.symbol}{seen[j]}"
+            unit = self.unit
+            if unit == "1" and joint.is_prismatic != neighbour.is_prismatic:
+                unit = "1/m" if joint.is_prismatic else "m"
+            out.append(Entry(j, Column(joint.name, symbol, unit)))
+        return tuple(out)
 
     def fill(self, robot: Robot, motion: Motion) -> Array:
         """Values (entries, B)."""
         x = motion.q if self.law.of == "q" else motion.a if self.law.of == "a" else motion.v
-        if self.tilting:
+        if self.neighbour is not None:
             assert motion.load is not None
-            own, following = np.array(robot.tilting, np.int64).reshape(-1, 2).T
-            return self.law.value(x[own], motion.load[following], *self.shape)
+            own, neighbour = np.array(self._tilted(robot), np.int64).reshape(-1, 2).T
+            return self.law.value(x[own], motion.load[neighbour], *self.shape)
         inputs = (motion.load,) if self.law.loaded else ()
         own = self.law.value(x, *inputs, *self.shape)
         if not (self.motors and robot.coupled):
@@ -97,8 +108,8 @@ class LawColumn:
 
     def laws(self, robot: Robot) -> tuple[AppliedLaw, ...]:
         unit = np.eye(robot.dof)
-        if self.tilting:
-            return tuple(AppliedLaw(self.law, unit[j], self.shape, load_of=k) for j, k in robot.tilting)
+        if self.neighbour is not None:
+            return tuple(AppliedLaw(self.law, unit[j], self.shape, load_of=k) for j, k in self._tilted(robot))
         own = tuple(AppliedLaw(self.law, along, self.shape) for along in unit)
         if not self.motors:
             return own
