@@ -26,6 +26,7 @@ from steelyard.model.springs import Anchor, CrankSpring, JointSpring, TensionSpr
 from steelyard.model.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Compensator,
     Coulomb,
     Coupling,
@@ -131,7 +132,7 @@ def test_smoothed_changes_signs_alone() -> None:
     assert smoothed(wanted, 0.5) == wanted
 
 
-@pytest.mark.parametrize("term", [Dahl(), LoadFriction(0.1)])
+@pytest.mark.parametrize("term", [Dahl(), LoadFriction(0.1), BearingFriction(0.1)])
 def test_terms_without_a_gradient_are_refused(term: Term) -> None:
     with pytest.raises(ModelError, match=f"Term '{term.name}' uses .*Design the motion with a model"):
         RegressorGradient(Model(arm(), [Viscous(), Coulomb(0.1), term]))

@@ -49,6 +49,7 @@ from steelyard.model.springs import (
 from steelyard.model.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Compensator,
     Coulomb,
     Coupling,
@@ -104,6 +105,7 @@ def every_term(robot: Robot, width: float) -> tuple[Term, ...]:
     return (
         Rotor(), Viscous(), Coulomb(width), AsymmetricViscous(), AsymmetricCoulomb(width), Offset(), PowerLaw(),
         PowerLaw(1.4), Stribeck(0.2, width=width), LoadFriction(width), LoadFriction(width, 1.5), Ripple(3.0), Drift(),
+        BearingFriction(width), BearingFriction(width, "previous"),
         on_joints(Dahl(), names[:1]), on_joints(Dahl(3e-3), names[1:]), Coupling(width), Springs(),
         *([Compensator()] if robot.compensator else []),
     )  # fmt: skip

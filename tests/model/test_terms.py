@@ -23,6 +23,7 @@ from steelyard.model.terms import (
     TERMS,
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Compensator,
     Coulomb,
     Coupling,
@@ -45,7 +46,8 @@ from steelyard.model.terms import (
     rich_terms,
     uses,
 )
-from testbed.trees import random_state, random_tree, relative
+from testbed.simulated import forked, slider
+from testbed.trees import Pinocchio, random_state, random_tree, relative
 
 TX40 = ("rotor", "viscous", "coulomb", "offset", "coupling")
 
@@ -136,6 +138,63 @@ def test_columns_of_gear_friction_are_their_formulas(seed: int, joints: int) -> 
         for symbol, values in wanted.items():
             got = columns[f"{joint.name}.{symbol}"]
             assert np.allclose(got, only(robot, j, values), rtol=1e-9, atol=1e-11 * load.max()), symbol
+
+
+# --- Bearing friction -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bearing_friction_takes_the_load_of_a_neighbour_across_the_axis(seed: int) -> None:
+    """The angle from the directions of the axes in the world, in a posture of its own, as Pinocchio places them."""
+    pin = pytest.importorskip("pinocchio")
+    rng = np.random.default_rng(seed)
+    robot = random_tree(rng, 7)
+    state = random_state(rng, robot, 5)
+    model = Model(robot, [BearingFriction(), BearingFriction(neighbour="previous")])
+    rigid = Model(robot)
+    assert rigid.layout.nominal is not None
+    load = np.abs(rigid.torque(*state, rigid.layout.nominal))
+    oracle = Pinocchio(robot)
+    pin.forwardKinematics(oracle.model, oracle.data, rng.normal(size=robot.dof))
+    axes = [
+        oracle.data.oMi[oracle.model.getJointId(joint.name)].rotation @ joint.axis for joint in robot.joints
+    ]  # fmt: skip
+    wanted: dict[str, Array] = {}
+    for j, joint in enumerate(robot.joints):
+        carried = [k for k, other in enumerate(robot.joints) if other.parent == j]
+        across = [
+            k
+            for k in carried
+            if joint.is_prismatic != robot.joints[k].is_prismatic
+            or np.linalg.norm(np.cross(axes[j], axes[k])) > 0.5**0.5
+        ]
+        for place, k in enumerate(across):
+            symbol = "Fb" if place == 0 else f"Fb{place + 1}"
+            wanted[f"{joint.name}.{symbol}"] = only(robot, j, np.sign(state.v[j]) * load[k])
+            wanted[f"{robot.joints[k].name}.Fbp"] = only(robot, k, np.sign(state.v[k]) * load[j])
+    found = columns_of(model, state)
+    assert {name for name in found if not name.startswith("link")} == wanted.keys()
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-9, atol=1e-11 * load.max())
+
+
+def test_units_and_columns_of_bearing_friction() -> None:
+    def columns(robot: Robot, neighbour: str) -> dict[str, str]:
+        term = named_term("bearing", {"neighbour": neighbour})
+        return {entry.column.name: entry.column.unit for entry in term.entries(robot)}
+
+    assert columns(read_robot("tx40"), "next") == dict.fromkeys(
+        ("joint1.Fb", "joint3.Fb", "joint4.Fb", "joint5.Fb"), "1"
+    )
+    # a force on the guide from a torque, and a torque on the bearing from a force; every angle of the axes
+    assert columns(slider(), "next") == {"joint1.Fb": "1/m"}
+    assert columns(slider(), "previous") == {"joint2.Fbp": "m"}
+    # the trunk carries two arms, one of them on an axis parallel to its own, then across
+    robot = forked()
+    assert columns(robot, "next") == {"joint1.Fb": "1", "joint2.Fb": "1"}
+    turned = replace(robot, joints=(*robot.joints[:3], replace(robot.joints[3], axis=np.array([1.0, 0.0, 0.0]))))
+    assert columns(turned, "next") == {"joint1.Fb": "1", "joint1.Fb2": "1", "joint2.Fb": "1"}
+    assert columns(turned, "previous") == {"joint2.Fbp": "1", "joint3.Fbp": "1", "joint4.Fbp": "1"}
 
 
 def test_motors_that_turn_with_several_joints_have_their_own_friction() -> None:
@@ -326,7 +385,7 @@ def test_dahl_moves_with_the_joint_and_not_with_its_zero() -> None:
 # --- On some joints ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["power-law", "load", "dahl", "ripple", "stribeck"])
+@pytest.mark.parametrize("name", ["power-law", "load", "dahl", "ripple", "stribeck", "bearing"])
 def test_a_term_on_some_joints_is_its_columns_there(name: str) -> None:
     robot = read_robot("tx40")
     state = random_state(np.random.default_rng(0), robot, 9)
@@ -462,7 +521,7 @@ def test_the_same_term_twice_is_refused() -> None:
         Model(read_robot("tx40"), terms=[Coulomb(), Rotor(), Coulomb(width=0.1)])
 
 
-@pytest.mark.parametrize("make", [PowerLaw, Stribeck, LoadFriction, Dahl, Drift, Ripple])
+@pytest.mark.parametrize("make", [PowerLaw, Stribeck, LoadFriction, BearingFriction, Dahl, Drift, Ripple])
 def test_a_gear_term_twice_is_refused(make: type) -> None:
     with pytest.raises(ModelError, match="Two terms fill the column"):
         Model(read_robot("tx40"), terms=[make(), Coulomb(), make()])
@@ -475,7 +534,10 @@ def test_other_shapes_of_a_term_stand_side_by_side() -> None:
     assert len(set(names)) == len(names) == 60 + 4 * 7 + 2 * 6 + 2 * 12
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Dahl, "dahl"), (LoadFriction, "load"), (Drift, "drift")])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Dahl, "dahl"), (LoadFriction, "load"), (BearingFriction, "bearing"), (Drift, "drift")],
+)
 def test_forward_dynamics_refuses_what_is_no_function_of_the_state(kind: type, said: str) -> None:
     robot = read_robot("tx40")
     model = Model(robot, [Rotor(), Coulomb(), kind()])
@@ -484,7 +546,7 @@ def test_forward_dynamics_refuses_what_is_no_function_of_the_state(kind: type, s
         model.forward(state.q, state.v, state.a, theta)
 
 
-@pytest.mark.parametrize("kind", [Dahl, LoadFriction, Drift, PowerLaw, Stribeck, Ripple])
+@pytest.mark.parametrize("kind", [Dahl, LoadFriction, BearingFriction, Drift, PowerLaw, Stribeck, Ripple])
 def test_friction_is_no_part_of_the_mass_matrix(kind: type) -> None:
     robot = read_robot("tx40")
     state = random_state(np.random.default_rng(0), robot, 3)
@@ -510,6 +572,7 @@ def test_time_must_be_given_where_a_term_uses_it() -> None:
         (lambda: Stribeck(0.0), "Stribeck speed must be positive"),
         (lambda: Stribeck(float("inf")), "Stribeck speed must be positive"),
         (lambda: LoadFriction(exponent=-1.0), "exponent of load friction"),
+        (lambda: BearingFriction(neighbour="nxt"), "Unknown neighbour 'nxt'. Did you mean 'next'"),
         (lambda: Dahl(-1e-3), "Dahl's length must be positive"),
         (lambda: Dahl(float("nan")), "Dahl's length must be positive"),
         (lambda: Ripple(0.0), "cycles of a ripple must be positive"),

@@ -26,6 +26,7 @@ from steelyard.model.springs import CrankSpring, JointSpring
 from steelyard.model.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,
+    BearingFriction,
     Compensator,
     Coulomb,
     Coupling,
@@ -55,7 +56,8 @@ from testbed.trees import Pinocchio, potential_energy, random_state, random_tree
 WIDTH = 0.2
 FRICTION: tuple[Term, ...] = (
     Rotor(), Viscous(), Coulomb(WIDTH), AsymmetricCoulomb(0.3), AsymmetricViscous(), Offset(), PowerLaw(),
-    PowerLaw(1.5), Stribeck(0.5, width=0.1), Ripple(3.0), Dahl(), LoadFriction(0.1), LoadFriction(0.2, exponent=2.0),
+    PowerLaw(1.5), Stribeck(0.5, width=0.1), Ripple(3.0), Dahl(), LoadFriction(0.1), BearingFriction(0.1),
+    BearingFriction(0.2, "previous"), LoadFriction(0.2, exponent=2.0),
 )  # fmt: skip
 
 
