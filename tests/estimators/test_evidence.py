@@ -28,7 +28,7 @@ RATE, NOISE = 200.0, 0.5
 
 
 def evidence_of(truth: Array | None = None, correlated: float = 0.0, seed: int = 1, factor: float = 1.0) -> Evidence:
-    """The evidence of 15 s of the arm with these true parameters; its file's inertias, and no friction, as the prior."""
+    """The evidence of 15 s of the arm with these true parameters; the prior: its file's inertias and no friction."""
     model = MODEL
     motion = motion_of(ARM, int(15.0 * RATE), RATE, seed)
     effort = model.torque(*motion[:3], truth_of(model) if truth is None else truth)
