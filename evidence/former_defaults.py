@@ -1,10 +1,10 @@
 """The defaults that came before `auto`, as explicit settings of a project, to be compared with the present ones.
 
-    cut-offs      f_dyn, below which 99 % of an effort's power lies: cutoff_hz = 5 f_dyn, lowpass_hz = 2 f_dyn, both
-                  raised on a short log until 200 rows per joint are left
-    terms         rotor, viscous, Coulomb, offset, power law, load, Dahl
-    estimator     wls
-    delays        the common one if the joints agree within their error bars, else each joint's own
+cut-offs      f_dyn, below which 99 % of an effort's power lies: cutoff_hz = 5 f_dyn, lowpass_hz = 2 f_dyn, both
+              raised on a short log until 200 rows per joint are left
+terms         rotor, viscous, Coulomb, offset, power law, load, Dahl
+estimator     wls
+delays        the common one if the joints agree within their error bars, else each joint's own
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def former_delay(problem: Problem, information: Information | None = None) -> tu
 
 
 def former_correction(found: Delays) -> tuple[float, ...]:
-    """What was corrected of estimated delays [s], (n,): nothing that is not significant, or too long to be plausible."""
+    """Corrected part of estimated delays [s], (n,): none that is not significant, or too long to be plausible."""
     if found.agree > ALIKE:
         return found.correction
     each = zip(found.seconds, found.significant, strict=True)
