@@ -138,8 +138,8 @@ class Target:
         pieces = []
         for first in range(0, part.q.shape[1], CHUNK):
             here = slice(first, first + CHUNK)
-            motion = (x[:, here] for x in (part.q, part.v, part.a))
-            pieces.append(fit.model.torque(*motion, theta, t[here], past, run.load))
+            q, v, a = (x[:, here] for x in (part.q, part.v, part.a))
+            pieces.append(fit.model.torque(q, v, a, theta, t[here], past, run.load))
         return np.concatenate(pieces, axis=1)
 
     def _scored(

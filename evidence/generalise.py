@@ -8,7 +8,7 @@
            competitors: 3 times the motion's own band for a simulated robot, a fixed frequency for a real one
 
 Competitors: the defaults; the defaults with `wls` (same filters, terms and delays); the former defaults
-(evidence/former_defaults.py); and two oracles that see the measure (evidence/transfer.py: their grid, terms, estimator).
+(evidence/former_defaults.py); and two oracles that see the measure (evidence/transfer.py: grid, terms, estimator).
 Promised: the error on other motion that guarded folds of the fitted log promise, next to the actual one
 (evidence/promise.py).
 
@@ -171,7 +171,7 @@ def _unseen(fitted: Trained) -> Sequence[Any]:
 def error_of(stranger: Stranger, fit: Fit) -> float:
     """‖τ − Wθ‖/‖τ‖ of true torques on unseen motion; parameters without a value count as zero."""
     state, tau = stranger.truth()
-    predicted = fit.model.torque(*state, np.nan_to_num(fit.theta), t=np.zeros(state.q.shape[1]))
+    predicted = fit.model.torque(state.q, state.v, state.a, np.nan_to_num(fit.theta), t=np.zeros(state.q.shape[1]))
     return float(np.sqrt(np.nansum((tau - predicted) ** 2) / np.nansum(tau**2)))
 
 

@@ -68,8 +68,9 @@ def guarded_fits(fitted: Trained, folds: Sequence[Sequence[Time]]) -> Iterator[t
 def away_from(fitted: Trained, left_out: Sequence[Time]) -> Information:
     """The information without the time blocks and their guard."""
     information = fitted.information
-    if hasattr(guards, "guarded_folds"):  # one function for all cross-validations
-        (fold,) = guards.guarded_folds(information, [left_out])
+    guarded_folds = getattr(guards, "guarded_folds", None)
+    if guarded_folds is not None:  # one function for all cross-validations
+        (fold,) = guarded_folds(information, [left_out])
         return only(information, fold.kept)
     guard = GUARD_PERIODS / (fitted.problem.lowpass_hz or np.inf)
     return guards.outside(information, guards.spans(information, left_out), guard)
