@@ -290,8 +290,8 @@ def defaults_part(robots: Sequence[str], people: Console, broken: list[str]) -> 
         taken = out["settling"]
         present, former = taken["present"] / taken["fit"], taken["former"] / taken["fit"]
         people.print(
-            f"TX40: automatic settings take {taken['present']:.2f} s, {present:.1f} times the {taken['fit']:.2f} s of a "
-            f"fit by wls with all settings stated (bar {SETTLING:g}; former rules: {former:.1f} times)"
+            f"TX40: automatic settings take {taken['present']:.2f} s, {present:.1f} times the {taken['fit']:.2f} s of "
+            f"a fit by wls with all settings stated (bar {SETTLING:g}; former rules: {former:.1f} times)"
         )
         if present > SETTLING:
             broken.append(f"tx40: automatic settings take {present:.1f} times a fit")

@@ -129,7 +129,7 @@ def _worse(names: Sequence[str], kind: str, former: Both, present: Both) -> Iter
         share = now.effort / now.effort.sum()
         with np.errstate(invalid="ignore", divide="ignore"):
             change = np.sqrt(now.error / before.error) - 1.0
-        for j in np.flatnonzero((share > SHARE) & (change > WORSE_JOINT)):
+        for j in map(int, np.flatnonzero((share > SHARE) & (change > WORSE_JOINT))):
             yield f"{where}: {names[j]} {change[j]:+.1%} ({share[j]:.0%} of the effort)"
 
 
