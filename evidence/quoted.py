@@ -140,7 +140,7 @@ def generalise(data: Mapping[str, Any]) -> str:
                     which.replace("default_wls", "defaults with wls").replace("default ", "defaults "),
                 )
                 numbers = f"{100.0 * one['near']:.0f} %", f"{one['median']:.2f}", f"{one['largest']:.2f}"
-                rows.append("| " + " | ".join((*cells, *numbers)) + " |")
+                rows.append("| " + " | ".join((cases, measure, ratio, *numbers)) + " |")
     return "\n" + "\n".join(rows) + "\n"
 
 
