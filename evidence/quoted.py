@@ -134,11 +134,7 @@ def generalise(data: Mapping[str, Any]) -> str:
             kind, measure = name.split()
             cases = f"{seed['real']} transfers, real" if kind == "real" else f"{seed['simulated']}, seed {seed['seed']}"
             for which, one in figures.items():
-                cells = (
-                    cases,
-                    measure,
-                    which.replace("default_wls", "defaults with wls").replace("default ", "defaults "),
-                )
+                ratio = which.replace("default_wls", "defaults with wls").replace("default ", "defaults ")
                 numbers = f"{100.0 * one['near']:.0f} %", f"{one['median']:.2f}", f"{one['largest']:.2f}"
                 rows.append("| " + " | ".join((cases, measure, ratio, *numbers)) + " |")
     return "\n" + "\n".join(rows) + "\n"
