@@ -126,7 +126,7 @@ class LeftOut:
 
 
 def _text(value: Any) -> str:
-    return "–".join(f"{x:g}" for x in value) if isinstance(value, tuple) else f"{value:g}"
+    return "–".join(f"{x:g}" for x in value) if isinstance(value, Sequence) else f"{value:g}"
 
 
 def _ratios(by_robot: Mapping[str, Sequence[float]]) -> str:

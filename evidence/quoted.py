@@ -190,8 +190,15 @@ def kept(accuracy: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, 
             sys.exit(f"{name}: {len(found)} claims of '{quoted.part}' begin with '{quoted.claim}'; correct CLAIMS.")
         claims[name] = found[0]
     cases = [{key: value for key, value in case.items() if key != "rules"} for case in accuracy["terms"]]
-    others = {key: accuracy[key] for key in ("defaults", "by_hand", "promises", "settling")}
+    others = {key: _totals(accuracy[key]) for key in ("defaults", "by_hand", "promises", "settling")}
     return {"schema": SCHEMA, "accuracy": cases, "claims": claims} | others
+
+
+def _totals(data: Any) -> Any:
+    """Nested figures without those of single joints, which no page quotes."""
+    if isinstance(data, Mapping):
+        return {key: _totals(value) for key, value in data.items() if key not in ("joints", "rows")}
+    return [_totals(value) for value in data] if isinstance(data, list) else data
 
 
 def kept_of_seed(document: Mapping[str, Any]) -> dict[str, Any]:
