@@ -1,9 +1,10 @@
-"""Selection of friction terms per joint, by leaving runs out: the candidates, their improvement, and the choice."""
+"""Selection of friction terms per joint, by leaving motions out: the candidates, their improvement, and the choice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,17 @@ from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import Offer, Term, on_joints
 from steelyard.model.terms.registry import offered_terms
+from steelyard.regression.folds import GUARD_PERIODS, Time, outside, spans
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
-# With fewer independent runs it cannot be decided whether a term transfers to other motions.
+# With fewer independent runs the folds are this many stretches of time, each with a guard on both sides.
 FEWEST_RUNS = 5
+STRETCHES = 12
+# A stretch and its guard may be at most this fraction of the rows: the others must determine the parameters.
+_LARGEST_FOLD = 0.5
 # A term is taken when the joint's error falls by this fraction, ...
 LEAST_GAIN = 0.01
 # ... by more than one standard error of the folds' improvements, and in this fraction of the folds.
@@ -36,7 +41,7 @@ _SAME_MOTION = 0.01
 
 @dataclass(frozen=True)
 class TermTrial:
-    """Improvement by a term at a joint: its error without and with the term, over runs left out.
+    """Improvement by a term at a joint: its error without and with the term, over motions left out.
 
     gain     1 − with / without
     std      standard error of the gain over the folds
@@ -58,13 +63,16 @@ class TermTrial:
 class Selection:
     """The chosen terms, each with its joints, and every trial made.
 
-    `refused` says why nothing was chosen (too few independent runs); then `terms` are those of the problem.
+    `folds` are the runs of each fold, or the name of each stretch of time if `guard` [s] is not None: a fit leaves out
+    the rows that are closer than this to the stretch. `refused` says why nothing was chosen (the log is too short);
+    then `terms` are those of the problem.
     """
 
     terms: tuple[Term, ...]
     trials: tuple[TermTrial, ...]
     folds: tuple[tuple[str, ...], ...]
     refused: str | None = None
+    guard: float | None = None
 
     @property
     def placebos_passed(self) -> tuple[TermTrial, ...]:
@@ -72,14 +80,18 @@ class Selection:
 
     def findings(self) -> tuple[Finding, ...]:
         if self.refused is not None:
-            return (Finding("no-selection", "info", self.refused, fix="record more motions, each in its own [[run]]"),)
+            return (Finding("no-selection", "info", self.refused, fix="record longer, or more motions"),)
         told = [f"{t.label} on {t.joint} ({t.gain:+.1%})" for t in self.trials if t.verdict == "taken"]
         gone = [f"{t.label} on {t.joint}" for t in self.trials if t.verdict == "dropped"]
+        what, fix = f"{len(self.folds)} motions", ""
+        if self.guard is not None:
+            what = f"{len(self.folds)} stretches of time, since there are fewer than {FEWEST_RUNS} motions"
+            fix = "score the result on other motion (steelyard validate)"
         message = (
-            f"terms selected by cross-validation over {len(self.folds)} runs: added {', '.join(told) or 'none'}; "
+            f"terms selected by cross-validation over {what}: added {', '.join(told) or 'none'}; "
             f"removed {', '.join(gone) or 'none'}"
         )
-        return (Finding("selected-terms", "info", message),)
+        return (Finding("selected-terms", "info", message, fix=fix),)
 
 
 def candidate_terms(cycles: Sequence[float] | float | None = None) -> tuple[Offer, ...]:
@@ -116,63 +128,86 @@ def _same_motion(one: Samples, other: Samples) -> bool:
 def select_terms(
     problem: Problem,
     offered: Sequence[Offer],
-    droppable: Sequence[str] = ("power-law", "load", "dahl"),
+    droppable: Sequence[str] = ("power-law", "load", "bearing", "dahl"),
     blocks: int | None = None,
     progress: Progress | None = None,
 ) -> Selection:
-    """Choose terms for every joint by the errors of runs left out, from one pass with all candidate columns.
+    """Choose terms for every joint by the errors of motions left out, from one pass with all candidate columns.
 
     First the droppable terms of the problem's model whose removal lowers a joint's error are dropped there. Then, up to
     three times, the candidate that helps a joint most is taken if its error falls by 1 %, by more than one standard
-    error, in 70 % of the folds, and by more than with any placebo. Refused with fewer than five independent runs.
-    `blocks` uses this many stretches of time as folds instead, only for testing placebos: stretches of one motion
-    favour terms that do not transfer.
+    error, in 70 % of the folds, and by more than with any placebo.
+
+    A fold is a motion with all its runs. With fewer than five motions, or if `blocks` is given, it is one of 12 or
+    `blocks` stretches of time, and the fit leaves out three periods of the parallel filter on both sides of it too.
+    Columns in time or position interpolate between stretches of one motion and do not transfer, so offers with a rival
+    (drift, ripple) are then not taken; their placebos are tried as before.
     """
     groups = independent_runs(problem.runs)
-    if blocks is None and len(groups) < FEWEST_RUNS:
-        reason = (
-            f"the default terms are used without selection: {len(groups)} independent "
-            f"{'motion' if len(groups) == 1 else 'motions'} in {len(problem.runs)} runs, {FEWEST_RUNS} are needed"
-        )
-        return Selection(tuple(problem.model.terms), (), groups, reason)
     fresh = [offer for offer in offered if _fits(offer.term, problem.model)]
     wide = with_load(
         replace(problem, model=replace(problem.model, terms=(*problem.model.terms, *(o.term for o in fresh))))
     )
     information = observe(wide, progress=progress).without_known()
-    if blocks is None:
-        folds = [tuple(time for time in information.times if time[0] in group) for group in groups]
-    else:
-        folds = list(information.clusters(blocks))
-        groups = tuple((f"block {k}",) for k in range(len(folds)))
-    return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
+    if blocks is None and len(groups) >= FEWEST_RUNS:
+        folds = [Fold(own, own) for own in (tuple(t for t in information.times if t[0] in group) for group in groups)]
+        return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
+    guard = 0.0 if problem.lowpass_hz is None else GUARD_PERIODS / problem.lowpass_hz
+    folds = guarded_folds(information, blocks or STRETCHES, guard)
+    largest = max(_rows(information, fold.unseen) for fold in folds) / max(_rows(information, information.times), 1)
+    if len(folds) < FEWEST_RUNS or largest > _LARGEST_FOLD:
+        motions = "1 motion" if len(groups) == 1 else f"{len(groups)} different motions"
+        reason = (
+            f"the terms are used without selection: {motions}, {FEWEST_RUNS} are needed, and too short to leave out "
+            f"stretches of time ({len(folds)} stretches, with a guard of {guard:.2g} s up to {largest:.0%} of the rows)"
+        )
+        return Selection(tuple(problem.model.terms), (), groups, reason)
+    names = tuple((f"{fold.scored[0][0]}, stretch {k + 1}",) for k, fold in enumerate(folds))
+    chosen = _Chooser(wide.model, problem.model.terms, information, folds).chosen(
+        [offer for offer in fresh if offer.rival is None], droppable, names
+    )
+    return replace(chosen, guard=guard)
+
+
+class Fold(NamedTuple):
+    """Time blocks that are scored, and those that the fit leaves out: the scored ones and their guard."""
+
+    scored: tuple[Time, ...]
+    unseen: tuple[Time, ...]
+
+
+def guarded_folds(information: Information, count: int, guard: float) -> list[Fold]:
+    """About `count` stretches of time, and for each the blocks that are less than `guard` [s] away from it."""
+    folds = []
+    for times in information.clusters(count):
+        seen = set(outside(information, spans(information, times), guard).times)
+        folds.append(Fold(times, tuple(time for time in information.times if time not in seen)))
+    return folds
+
+
+def _rows(information: Information, times: Sequence[Time]) -> int:
+    chosen = set(times)
+    return sum(triangle.rows for key, triangle in information.blocks.items() if key[:3] in chosen)
 
 
 class _Chooser:
     """Left-out errors of every joint for any subset of the columns, from Gram matrices of the folds.
 
-    G_gj = [W_j y_j]ᵀ[W_j y_j] of fold g; the fit without fold g solves Σ_j w_j² (Σ_h G_hj − G_gj). The squared
-    condition number is harmless here: columns are scaled, and only errors of a per cent matter.
+    G_gj = [W_j y_j]ᵀ[W_j y_j] of the scored rows of fold g; the fit without fold g solves N_g = Σ_j w_j² (G_j − U_gj),
+    with G_j of all rows and U_gj of the unseen ones. The squared condition number is harmless here: columns are scaled,
+    and only errors of a per cent matter.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        plain: Sequence[Term],
-        information: Information,
-        folds: Sequence[Sequence[tuple[str, str, int]]],
-    ) -> None:
+    def __init__(self, model: Model, plain: Sequence[Term], information: Information, folds: Sequence[Fold]) -> None:
         self.model, self.plain, self.joints = model, tuple(plain), information.joints
-        width, n = len(information.layout), len(information.joints)
-        self.gram = np.zeros((len(folds), n, width + 1, width + 1))
-        for g, times in enumerate(folds):
-            for j, own in enumerate(information.columns):
-                r = information.gathered(j, times).r[:, : len(own) + 1]
-                place = np.append(own, width)
-                self.gram[g, j][np.ix_(place, place)] = r.T @ r
         base = base_parameters(model)
-        self.weights = np.nan_to_num(1.0 / joint_deviations(information, base)) ** 2
-        self.kept = np.zeros(width, bool)
+        weights = np.nan_to_num(1.0 / joint_deviations(information, base)) ** 2
+        self.scored = np.stack([_grams(information, fold.scored) for fold in folds])
+        whole = np.einsum("j,jab->ab", weights, _grams(information, information.times))
+        self.fitted = np.stack(
+            [whole - np.einsum("j,jab->ab", weights, _grams(information, fold.unseen)) for fold in folds]
+        )
+        self.kept = np.zeros(len(information.layout), bool)
         self.kept[list(base.kept)] = True
 
     def columns(self, term: Term, joint: str | None = None) -> NDArray[np.int64]:
@@ -182,12 +217,10 @@ class _Chooser:
     def errors(self, active: NDArray[np.bool_]) -> Array:
         """Squared residuals (folds, n) of rows left out, fitted with the active columns to all others."""
         used = np.flatnonzero(active & self.kept)
-        place = np.append(used, self.gram.shape[-1] - 1)
-        gram = self.gram[:, :, place[:, None], place]
-        whole = np.einsum("j,gjab->ab", self.weights, gram)
-        out = np.empty(gram.shape[:2])
-        for g, left in enumerate(gram):
-            rest = whole - np.einsum("j,jab->ab", self.weights, left)
+        place = np.append(used, len(self.kept))
+        out = np.empty(self.scored.shape[:2])
+        for g, (left, rest) in enumerate(zip(self.scored, self.fitted, strict=True)):
+            left, rest = left[:, place[:, None], place], rest[place[:, None], place]
             scale = np.sqrt(np.maximum(np.diagonal(rest)[:-1], 1e-300))
             matrix = rest[:-1, :-1] / np.outer(scale, scale) + 1e-11 * np.eye(len(used))
             theta = cho_solve(cho_factor(matrix), rest[:-1, -1] / scale) / scale
@@ -198,7 +231,7 @@ class _Chooser:
     def chosen(
         self, offered: Sequence[Offer], droppable: Sequence[str], groups: tuple[tuple[str, ...], ...]
     ) -> Selection:
-        active = np.zeros(self.gram.shape[-1] - 1, bool)
+        active = np.zeros(len(self.kept), bool)
         for k, column in enumerate(self.model.layout.columns):
             active[k] = column.owner not in self.joints
         for term in self.plain:
@@ -305,7 +338,18 @@ class _Chooser:
         )  # fmt: skip
 
     def _effort(self, joint: str) -> float:
-        return float(np.sum(self.gram[:, self.joints.index(joint), -1, -1]))
+        return float(np.sum(self.scored[:, self.joints.index(joint), -1, -1]))
+
+
+def _grams(information: Information, times: Sequence[Time]) -> Array:
+    """[W_j y_j]ᵀ[W_j y_j] (n, C + 1, C + 1) of the time blocks."""
+    width = len(information.layout)
+    out = np.zeros((len(information.joints), width + 1, width + 1))
+    for j, own in enumerate(information.columns):
+        r = information.gathered(j, times).r[:, : len(own) + 1]
+        place = np.append(own, width)
+        out[j][np.ix_(place, place)] = r.T @ r
+    return out
 
 
 def _passes(trial: TermTrial) -> bool:

@@ -251,8 +251,8 @@ class AppliedLaw(NamedTuple):
     """The value of an entry as data: share · f(x; shape).
 
     The coordinate x is along · q, along · q̇ or along · q̈ with `along` (n,), as `law.of` says: a joint's own position or
-    velocity, or the speed of a motor that turns with several joints. A law of the load takes that of the joint `load_of`,
-    None: of the entry's row.
+    velocity, or the speed of a motor that turns with several joints. A law of the load takes the load of the joint
+    `load_of`; None: of the entry's row.
     """
 
     law: Law
