@@ -12,6 +12,7 @@ import pytest
 from steelyard._arrays import Array
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.identification.term_selection import (
+    Fold,
     Offer,
     Selection,
     TermTrial,
@@ -26,6 +27,7 @@ from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import (
     DEFAULT_TERMS,
+    BearingFriction,
     Coulomb,
     Dahl,
     Drift,
@@ -246,7 +248,29 @@ def test_blocks_of_time_may_stand_for_runs_when_asked() -> None:
     selection = select_terms(problem_of(runs_of((STRIBECK, 3.0), motions=[1])), candidate_terms(), blocks=8)
     assert selection.refused is None
     assert len(selection.folds) == 8
+    assert selection.guard == pytest.approx(3.0 / 5.0)
     assert ("stribeck 0.1", "joint1") in taken(selection)
+    # columns in time or position interpolate between stretches: they are not offered, their placebos are
+    assert "drift" not in {trial.label for trial in selection.trials}
+    assert "shuffled drift" in {trial.label for trial in selection.trials}
+    (finding,) = selection.findings()
+    assert "8 stretches of time" in finding.message
+
+
+def test_stretches_of_a_short_log_choose_nothing() -> None:
+    """The guard of 3 s at 1 Hz, on both sides of stretches of 6 s, leaves less than half of 30 s."""
+    problem = replace(problem_of(runs_of((STRIBECK, 3.0), motions=[1])), lowpass_hz=0.5)
+    selection = select_terms(problem, candidate_terms(), blocks=5)
+    assert selection.refused is not None
+    assert "too short to leave out stretches of time" in selection.refused
+
+
+@pytest.mark.parametrize("blocks", [None, 8])
+def test_bearing_friction_is_taken_where_it_is(blocks: int | None) -> None:
+    bearing = on_joints(BearingFriction(), ["joint1"])
+    selection = select_terms(problem_of(runs_of((bearing, 0.2))), candidate_terms(), blocks=blocks)
+    assert ("bearing, next joint", "joint1") in taken(selection)
+    assert bearing in selection.terms
 
 
 def test_findings_and_the_problem_of_a_selection() -> None:
@@ -276,7 +300,7 @@ def test_left_out_errors_are_those_of_refits(seed: int) -> None:
     problem = wide()
     information, base = observe(problem), base_parameters(problem.model)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, folds)
+    chooser = _Chooser(problem.model, problem.model.terms, information, [Fold(own, own) for own in folds])
     active = np.random.default_rng(seed).random(len(problem.model.layout)) < 0.8
     active[[column.owner.startswith("link") for column in problem.model.layout.columns]] = True
     used = np.array([c for c in base.kept if active[c]])
@@ -306,7 +330,7 @@ def test_a_trial_says_what_the_folds_say() -> None:
     problem = wide()
     information = observe(problem)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, folds)
+    chooser = _Chooser(problem.model, problem.model.terms, information, [Fold(own, own) for own in folds])
     without, including = np.array([4.0, 9.0, 1.0, 2.0, 4.0]), np.array([2.0, 8.0, 2.0, 1.0, 3.0])
     trial = chooser._trial("joint2", "x", without, including)
     effort = sum(np.sum(information.gathered(1, fold).r[:, -1] ** 2) for fold in folds)

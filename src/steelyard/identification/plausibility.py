@@ -64,7 +64,7 @@ def with_plausibility_findings(result: Identification) -> Identification:
                 fix="check units, signs and columns (steelyard check), the loads of the runs and the stated payloads",
             )
         )
-    if result.gains is not None and any(c.symbol.startswith("Fl") for c in result.base.layout.columns):
+    if result.gains is not None and any(c.symbol.startswith(("Fl", "Fb")) for c in result.base.layout.columns):
         found.append(
             Finding(
                 "load-friction-and-gains",

@@ -25,9 +25,8 @@ from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
-# With fewer independent runs the folds are this many stretches of time, each with a guard on both sides.
+# With fewer independent runs it cannot be decided whether a term transfers to other motions.
 FEWEST_RUNS = 5
-STRETCHES = 12
 # A stretch and its guard may be at most this fraction of the rows: the others must determine the parameters.
 _LARGEST_FOLD = 0.5
 # A term is taken when the joint's error falls by this fraction, ...
@@ -64,8 +63,8 @@ class Selection:
     """The chosen terms, each with its joints, and every trial made.
 
     `folds` are the runs of each fold, or the name of each stretch of time if `guard` [s] is not None: a fit leaves out
-    the rows that are closer than this to the stretch. `refused` says why nothing was chosen (the log is too short);
-    then `terms` are those of the problem.
+    the rows that are closer than this to the stretch. `refused` says why nothing was chosen (too few independent runs,
+    or too short for stretches); then `terms` are those of the problem.
     """
 
     terms: tuple[Term, ...]
@@ -80,12 +79,12 @@ class Selection:
 
     def findings(self) -> tuple[Finding, ...]:
         if self.refused is not None:
-            return (Finding("no-selection", "info", self.refused, fix="record longer, or more motions"),)
+            return (Finding("no-selection", "info", self.refused, fix="record more motions, each in its own [[run]]"),)
         told = [f"{t.label} on {t.joint} ({t.gain:+.1%})" for t in self.trials if t.verdict == "taken"]
         gone = [f"{t.label} on {t.joint}" for t in self.trials if t.verdict == "dropped"]
         what, fix = f"{len(self.folds)} motions", ""
         if self.guard is not None:
-            what = f"{len(self.folds)} stretches of time, since there are fewer than {FEWEST_RUNS} motions"
+            what = f"{len(self.folds)} stretches of time"
             fix = "score the result on other motion (steelyard validate)"
         message = (
             f"terms selected by cross-validation over {what}: added {', '.join(told) or 'none'}; "
@@ -138,28 +137,33 @@ def select_terms(
     three times, the candidate that helps a joint most is taken if its error falls by 1 %, by more than one standard
     error, in 70 % of the folds, and by more than with any placebo.
 
-    A fold is a motion with all its runs. With fewer than five motions, or if `blocks` is given, it is one of 12 or
-    `blocks` stretches of time, and the fit leaves out three periods of the parallel filter on both sides of it too.
-    Columns in time or position interpolate between stretches of one motion and do not transfer, so offers with a rival
-    (drift, ripple) are then not taken; their placebos are tried as before.
+    A fold is a motion with all its runs; refused with fewer than five. With `blocks` a fold is one of so many stretches
+    of time, and the fit leaves out three periods of the parallel filter on both sides of it too. This compares terms on
+    one motion; it does not show that they transfer. Columns in time or position interpolate between stretches, so
+    offers with a rival (drift, ripple) are then not taken; their placebos are tried as before.
     """
     groups = independent_runs(problem.runs)
+    if blocks is None and len(groups) < FEWEST_RUNS:
+        reason = (
+            f"the default terms are used without selection: {len(groups)} independent "
+            f"{'motion' if len(groups) == 1 else 'motions'} in {len(problem.runs)} runs, {FEWEST_RUNS} are needed"
+        )
+        return Selection(tuple(problem.model.terms), (), groups, reason)
     fresh = [offer for offer in offered if _fits(offer.term, problem.model)]
     wide = with_load(
         replace(problem, model=replace(problem.model, terms=(*problem.model.terms, *(o.term for o in fresh))))
     )
     information = observe(wide, progress=progress).without_known()
-    if blocks is None and len(groups) >= FEWEST_RUNS:
+    if blocks is None:
         folds = [Fold(own, own) for own in (tuple(t for t in information.times if t[0] in group) for group in groups)]
         return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
     guard = 0.0 if problem.lowpass_hz is None else GUARD_PERIODS / problem.lowpass_hz
-    folds = guarded_folds(information, blocks or STRETCHES, guard)
+    folds = guarded_folds(information, blocks, guard)
     largest = max(_rows(information, fold.unseen) for fold in folds) / max(_rows(information, information.times), 1)
     if len(folds) < FEWEST_RUNS or largest > _LARGEST_FOLD:
-        motions = "1 motion" if len(groups) == 1 else f"{len(groups)} different motions"
         reason = (
-            f"the terms are used without selection: {motions}, {FEWEST_RUNS} are needed, and too short to leave out "
-            f"stretches of time ({len(folds)} stretches, with a guard of {guard:.2g} s up to {largest:.0%} of the rows)"
+            f"the default terms are used without selection: the log is too short to leave out stretches of time "
+            f"({len(folds)} stretches, with a guard of {guard:.2g} s up to {largest:.0%} of the rows)"
         )
         return Selection(tuple(problem.model.terms), (), groups, reason)
     names = tuple((f"{fold.scored[0][0]}, stretch {k + 1}",) for k, fold in enumerate(folds))
