@@ -219,8 +219,8 @@ _ELSEWHERE = {
         "physical": "Constraints check_links nearest_feasible",
         "simulation": "Cascade ComputedTorque Experiment Loop PD PID Plant Reference Simulated",
         "terms": (
-            "AsymmetricCoulomb AsymmetricViscous BearingFriction Column Compensator Dahl Drift Entry LoadFriction Motion OnJoints "
-            "PowerLaw Ripple Stribeck Term named_terms"
+            "AsymmetricCoulomb AsymmetricViscous BearingFriction Column Compensator Dahl Drift Entry LoadFriction "
+            "Motion OnJoints PowerLaw Ripple Stribeck Term named_terms"
         ),
         "validation": "Comparison CrossValidation twin",
     }.items()
