@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from steelyard.errors import DataError
 from steelyard.formats.bags.bag import read_bag
@@ -11,6 +12,8 @@ from steelyard.formats.logs.hdf5 import read_hdf5
 from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
 from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.logs.parquet import ParquetTable
+from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
+from steelyard.signals.episodes import Episodes
 from steelyard.signals.recording import Progress, Recording
 
 DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
@@ -31,7 +34,7 @@ _MAGIC = {
     b"#ROSBAG V2.0": BAGS,
     b"SQLite format 3\0": BAGS,
     b"\x89MCAP0\r\n": BAGS,
-    b"\x28\xb5\x2f\xfd": BAGS,  # any of these, compressed with zstd
+    ZSTD_MAGIC: BAGS,
 }
 
 
@@ -41,47 +44,70 @@ def read_recording(
     *,
     topic: str | None = None,
     episode: int | None = None,
+    episodes: Episodes | None = None,
+    every_episode: bool = False,
     salvage: bool = False,
     progress: Progress | None = None,
 ) -> Recording:
     """The recording in a log file; the rows are read by `Recording.chunks`.
 
+    A log in a .gz, .zst or .zip file is unpacked to a temporary folder; `logs.zip/monday.csv` is a member of an archive.
+
     delimiter   of a text log: one of , ; | tab and space (any run of them); detected by default
     topic       of a ROS bag with several possible ones
-    episode     of a LeRobot file with several
+    episode     of a log with several: a LeRobot file, or any log with the rule `episodes`
+    episodes    how a log is cut into episodes: a column that numbers them, or a clock that restarts
+    every_episode   all episodes of a LeRobot file in one recording; the clock restarts with each
     salvage     end a damaged log at its last intact row, with a note, instead of raising an error
     progress    called for formats that are scanned when they are opened (ROS bags)
     """
     file = Path(path)
     kind = log_kind(file)
-    given = {"delimiter": delimiter, "topic": topic, "episode": episode}
+    if kind == PACKED and (packed := packed_log(file)) is not None:
+        options: dict[str, Any] = {"delimiter": delimiter, "topic": topic, "episode": episode, "episodes": episodes}
+        options |= {"every_episode": every_episode, "salvage": salvage, "progress": progress}
+        return read_packed(packed, KNOWN, lambda plain: read_recording(plain, **options), salvage)
+    table = ParquetTable.at(file) if kind == PARQUET else None
+    if table is not None and is_dataset(table):
+        _check_options(file, {"delimiter": delimiter, "topic": topic})
+        return read_lerobot(table, episode, salvage, every_episode)
+    given = {"delimiter": delimiter, "topic": topic, "episode": None if episodes is not None else episode}
+    _check_options(file, given, {BAGS: "topic", DELIMITED: "delimiter"}.get(kind))
     if kind == BAGS:
-        _check_options(file, given, "topic")
-        return read_bag(file, topic, salvage, progress)
-    if kind == PARQUET:
-        table = ParquetTable.at(file)
-        if is_dataset(table):
-            _check_options(file, given, "episode")
-            return read_lerobot(table, episode, salvage)
-        _check_options(file, given)
-        return table.recording(salvage=salvage)
-    if kind == DELIMITED:
-        _check_options(file, given, "delimiter")
-        return read_delimited(file, delimiter, salvage)
-    _check_options(file, given)
-    return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
+        found = read_bag(file, topic, salvage, progress)
+    elif table is not None:
+        found = table.recording(salvage=salvage)
+    elif kind == DELIMITED:
+        found = read_delimited(file, delimiter, salvage)
+    else:
+        found = read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
+    # between restarts of a clock nothing says that a log with a single part has parts at all
+    if episodes is None or (episode is None and episodes.restarts):
+        return found
+    return episodes.chosen(found, episode)
+
+
+_OPTIONS = {
+    "delimiter": "text logs",
+    "topic": "ROS bags",
+    "episode": "LeRobot datasets and logs with a clock or a column that separates episodes",
+}
 
 
 def _check_options(file: Path, given: dict[str, object], valid: str | None = None) -> None:
     for name, value in given.items():
         if value is not None and name != valid:
-            use = {"delimiter": "text logs", "topic": "ROS bags", "episode": "LeRobot datasets"}[name]
+            use = _OPTIONS[name]
             raise DataError(f"'{name}' is for {use}, and '{file}' is not one of them. Remove it.")
 
 
 def log_kind(file: Path) -> tuple[str, ...]:
     """The extensions of the format, found from the first bytes, or else the file's own extension."""
     try:
+        packed = packed_log(file)
+        # the files of a ROS 2 bag may be compressed one by one: its reader unpacks them itself
+        if packed is not None and not (packed.packing == ".zst" and Path(packed.inner_name).suffix.lower() in BAGS):
+            return PACKED
         if file.is_dir():
             # after a power loss the index is missing
             if (file / _BAG_INDEX).is_file() or any(file.glob("*.db3*")) or any(file.glob("*.mcap*")):
@@ -104,13 +130,16 @@ def log_kind(file: Path) -> tuple[str, ...]:
     for kind in (DELIMITED, PARQUET, MATLAB, HDF5, BAGS):
         if extension in kind:
             return kind
-    raise DataError(f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}. Convert the log.")
+    raise DataError(
+        f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}, and "
+        f"these in {' '.join(PACKED)}. Convert the log."
+    )
 
 
 def _similar(file: Path) -> str:
     """Logs in the folder of the missing one, as a hint."""
     if not file.parent.is_dir():
         return f" The folder '{file.parent}' does not exist either."
-    found = (path for path in file.parent.iterdir() if path.suffix.lower() in KNOWN)
+    found = (path for path in file.parent.iterdir() if path.suffix.lower() in KNOWN + PACKED)
     logs = sorted(path.name for path in found if not path.name.startswith("steelyard-defect-"))
     return f" Logs in that folder: {', '.join(logs[:10])}." if logs else ""
