@@ -492,7 +492,7 @@ def test_what_is_missing_is_named(six: Log) -> None:
     assert "nothing for joint6" in refused(without("tau6"), six.robot)
     assert "none are measured: tau_des1" in refused(without("tau") | numbered("tau_des{}", six.tau, 1), six.robot)
     assert "'time' is constant" in refused(whole | {"time": np.ones(len(six.t))}, six.robot)
-    assert "'time' decreases" in refused(whole | {"time": np.tile(six.t[:1000], 4)}, six.robot)
+    assert "'time' decreases" in refused(whole | {"time": np.sin(six.t)}, six.robot)
 
 
 def test_logs_of_one_project_share_their_columns(six: Log) -> None:

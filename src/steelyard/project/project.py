@@ -136,8 +136,9 @@ class Project:
         return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring)
 
     def recording(self, run: RunSpec, progress: Progress | None = None) -> Recording:
-        """The log of a run."""
-        return self.opened.recording(self.path.parent / run.log, run, len(self.spec.run), progress)
+        """The log of a run, or its logs as one; with a clock if the project states the rate of the rows."""
+        logs = [self.path.parent / log for log in run.logs]
+        return self.opened.recording(logs, run, self.spec.channels, len(self.spec.run), progress)
 
     def model(self) -> Model:
         """The robot with the terms of the file: "default", "plain", or a list."""

@@ -51,7 +51,7 @@ def read_recording(
 ) -> Recording:
     """The recording in a log file; the rows are read by `Recording.chunks`.
 
-    A log in a .gz, .zst or .zip file is unpacked to a temporary folder; `logs.zip/monday.csv` is a member of an archive.
+    A log in a .gz, .zst or .zip file is unpacked to a temporary folder; `logs.zip/monday.csv` is one of several.
 
     delimiter   of a text log: one of , ; | tab and space (any run of them); detected by default
     topic       of a ROS bag with several possible ones
