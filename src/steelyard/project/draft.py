@@ -53,7 +53,7 @@ def draft_project(
     `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock.
     """
     described = read_robot(robot)
-    recordings = [read_recording(log, topic=topic, episode=episode, every_episode=True) for log in logs]
+    recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
     runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [

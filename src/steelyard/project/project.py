@@ -138,7 +138,8 @@ class Project:
     def recording(self, run: RunSpec, progress: Progress | None = None) -> Recording:
         """The log of a run, or its logs as one; with a clock if the project states the rate of the rows."""
         logs = [self.path.parent / log for log in run.logs]
-        return self.opened.recording(logs, run, self.spec.channels, len(self.spec.run), progress)
+        count = len({log for one in self.spec.run for log in one.logs})
+        return self.opened.recording(logs, run, self.spec.channels, count, progress)
 
     def model(self) -> Model:
         """The robot with the terms of the file: "default", "plain", or a list."""

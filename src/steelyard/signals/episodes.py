@@ -1,4 +1,4 @@
-"""Episodes: a log that holds several motions, told apart by a column that numbers them or by a clock that restarts."""
+"""Episodes: a log that holds several motions, separated by a column that numbers them or by a clock that restarts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class Episodes:
 
     def found_in(self, recording: Recording) -> tuple[Episode, ...]:
         """The episodes in the order of the log, from one pass over the column."""
-        starts: list[int] = [0]
+        starts: list[int] = []
         numbers: list[float] = []
         last, rows = np.nan, 0
         for chunk in recording.chunks([self.column]):
             values = chunk[self.column]
             if not self.restarts:
                 self._check(recording, values)
-            if rows == 0 and values.size:
+            if rows == 0:
+                starts.append(0)
                 numbers.append(values[0])
             at, last = _cuts(values, last, self.restarts)
             starts += (rows + at).tolist()
@@ -61,7 +62,7 @@ class Episodes:
         if number is None and len(found) > 1:
             raise DataError(
                 f"'{file}' contains {len(found)} episodes: {shown}. Choose one: episode = {found[0].number} in the "
-                "[[run]]. `steelyard init` writes a [[run]] for each."
+                f"[[run]], or --episode {found[0].number}. `steelyard init` writes a [[run]] for each."
             )
         places = [one.rows for one in found if number in (None, one.number)]
         if not places:
@@ -80,6 +81,23 @@ class Episodes:
             raise DataError(
                 f"'{self.column}' of '{recording.name}' does not number episodes: some values are not whole."
             )
+
+
+def one_episode(recording: Recording, number: int | None, rule: Episodes | None = None) -> Recording:
+    """An episode of a log, by the column that its format names, else by `rule`; None for the only one.
+
+    A log that only a restart of its clock could separate is whole without a number.
+    """
+    if recording.episode_column:
+        rule = Episodes(recording.episode_column)
+    if rule is None and number is not None:
+        raise DataError(
+            "'episode' is for LeRobot datasets and for projects whose clock restarts or whose [channels] name an "
+            f"episode column, and '{recording.source}' has neither. Remove it."
+        )
+    if rule is None or (rule.restarts and number is None):
+        return recording
+    return rule.chosen(recording, number)
 
 
 def rows_of(recording: Recording, rows: range) -> Recording:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from steelyard.errors import DataError
 from steelyard.formats.bags.bag import read_bag
@@ -13,7 +12,7 @@ from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
 from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
-from steelyard.signals.episodes import Episodes
+from steelyard.signals.episodes import one_episode
 from steelyard.signals.recording import Progress, Recording
 
 DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
@@ -44,7 +43,6 @@ def read_recording(
     *,
     topic: str | None = None,
     episode: int | None = None,
-    episodes: Episodes | None = None,
     every_episode: bool = False,
     salvage: bool = False,
     progress: Progress | None = None,
@@ -55,50 +53,46 @@ def read_recording(
 
     delimiter   of a text log: one of , ; | tab and space (any run of them); detected by default
     topic       of a ROS bag with several possible ones
-    episode     of a log with several: a LeRobot file, or any log with the rule `episodes`
-    episodes    how a log is cut into episodes: a column that numbers them, or a clock that restarts
+    episode     of a LeRobot file with several; for the episodes of other logs see `signals.episodes`
     every_episode   all episodes of a LeRobot file in one recording; the clock restarts with each
     salvage     end a damaged log at its last intact row, with a note, instead of raising an error
     progress    called for formats that are scanned when they are opened (ROS bags)
     """
     file = Path(path)
-    kind = log_kind(file)
-    if kind == PACKED and (packed := packed_log(file)) is not None:
-        options: dict[str, Any] = {"delimiter": delimiter, "topic": topic, "episode": episode, "episodes": episodes}
-        options |= {"every_episode": every_episode, "salvage": salvage, "progress": progress}
-        return read_packed(packed, KNOWN, lambda plain: read_recording(plain, **options), salvage)
-    table = ParquetTable.at(file) if kind == PARQUET else None
-    if table is not None and is_dataset(table):
-        _check_options(file, {"delimiter": delimiter, "topic": topic})
-        return read_lerobot(table, episode, salvage, every_episode)
-    given = {"delimiter": delimiter, "topic": topic, "episode": None if episodes is not None else episode}
-    _check_options(file, given, {BAGS: "topic", DELIMITED: "delimiter"}.get(kind))
-    if kind == BAGS:
-        found = read_bag(file, topic, salvage, progress)
-    elif table is not None:
-        found = table.recording(salvage=salvage)
-    elif kind == DELIMITED:
-        found = read_delimited(file, delimiter, salvage)
+    packed = packed_log(file) if (kind := log_kind(file)) == PACKED else None
+    if packed is None:
+        found = _read_plain(file, kind, delimiter, topic, salvage, progress)
     else:
-        found = read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
-    # between restarts of a clock nothing says that a log with a single part has parts at all
-    if episodes is None or (episode is None and episodes.restarts):
-        return found
-    return episodes.chosen(found, episode)
+
+        def read(plain: Path) -> Recording:
+            return _read_plain(plain, log_kind(plain), delimiter, topic, salvage, progress)
+
+        found = read_packed(packed, KNOWN, read, salvage)
+    return found if every_episode else one_episode(found, episode)
 
 
-_OPTIONS = {
-    "delimiter": "text logs",
-    "topic": "ROS bags",
-    "episode": "LeRobot datasets and logs with a clock or a column that separates episodes",
-}
-
-
-def _check_options(file: Path, given: dict[str, object], valid: str | None = None) -> None:
-    for name, value in given.items():
-        if value is not None and name != valid:
-            use = _OPTIONS[name]
+def _read_plain(
+    file: Path,
+    kind: tuple[str, ...],
+    delimiter: str | None,
+    topic: str | None,
+    salvage: bool,
+    progress: Progress | None,
+) -> Recording:
+    """The recording of all episodes in a file that is not packed."""
+    for name, value, use, formats in (
+        ("delimiter", delimiter, "text logs", DELIMITED), ("topic", topic, "ROS bags", BAGS),
+    ):  # fmt: skip
+        if value is not None and kind != formats:
             raise DataError(f"'{name}' is for {use}, and '{file}' is not one of them. Remove it.")
+    if kind == BAGS:
+        return read_bag(file, topic, salvage, progress)
+    if kind == PARQUET:
+        table = ParquetTable.at(file)
+        return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
+    if kind == DELIMITED:
+        return read_delimited(file, delimiter, salvage)
+    return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
 
 
 def log_kind(file: Path) -> tuple[str, ...]:

@@ -2,18 +2,17 @@
 
 `observation.state` becomes `observation.state.shoulder_pan.pos`, … where info.json names its motors, else
 `observation.state[0]`, …; the same for every other feature that is a list of numbers. From v3 on a file holds many
-episodes, each on a clock that starts at 0, so a recording is one of them.
+episodes, each on a clock that starts at 0; `episode_index` numbers them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from steelyard.formats.damage import salvaged
 from steelyard.formats.logs.parquet import ParquetTable
-from steelyard.signals.episodes import Episodes
 from steelyard.signals.recording import Recording
 
 EPISODE = "episode_index"
@@ -27,16 +26,9 @@ def is_dataset(table: ParquetTable) -> bool:
     return set(table.kinds) >= _MARKS
 
 
-def read_lerobot(
-    table: ParquetTable, episode: int | None = None, salvage: bool = False, every_episode: bool = False
-) -> Recording:
-    """The recording of one episode; its number may be left out if the file holds only one. Or of all of them."""
-    names, notes = _motor_names(table)
-    numbers = table.recording()
-    if salvage:
-        numbers = salvaged(numbers, [EPISODE])
-    rows = None if every_episode and episode is None else Episodes(EPISODE).rows(numbers, episode)
-    return table.recording(rows, names, (*notes, *numbers.notes), salvage)
+def read_lerobot(table: ParquetTable, salvage: bool = False) -> Recording:
+    """The recording of all episodes in a file."""
+    return replace(table.recording(*_motor_names(table), salvage), episode_column=EPISODE)
 
 
 def _motor_names(table: ParquetTable) -> tuple[dict[str, list[str]], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ import numpy as np
 from steelyard.errors import DataError
 from steelyard.signals.channels import TIME_UNITS
 from steelyard.signals.composed import with_rate
-from steelyard.signals.episodes import Episodes, rows_of
+from steelyard.signals.episodes import Episode, Episodes
 from steelyard.signals.guess.guess import GuessedClock
 from steelyard.signals.recording import Recording
 
@@ -19,8 +20,8 @@ from steelyard.signals.recording import Recording
 _NUMBERS_EPISODES = re.compile(r"(episode|pose|trial|run|segment)[ _.-]?(index|idx|id|number|no|nr)?", re.IGNORECASE)
 # Shorter episodes [s] have no rows left between the edges of their filters.
 _SHORTEST_S = 1.0
-# A file continues another if it starts this close to one step after its end [steps].
-_NEAR = 0.5
+# A file continues another if it starts at most this many steps after its end.
+_NEXT = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class _Part:
     first: float
     last: float
 
+    @property
+    def is_long(self) -> bool:
+        """True if rows are left between the edges of its filters."""
+        return self.last - self.first >= _SHORTEST_S
+
 
 def guess_runs(recordings: Sequence[Recording], clock: GuessedClock, split: bool = True) -> GuessedRuns:
     """The runs of logs with this clock, from one or two passes over the clock and the column of episodes.
@@ -61,15 +67,19 @@ def guess_runs(recordings: Sequence[Recording], clock: GuessedClock, split: bool
     if clock.is_stated:
         recordings = [with_rate(one, clock.rate_hz) for one in recordings]
     episode, parts = _parts(recordings, clock, split)
-    kept = [part for part in parts if part.number is None or part.last - part.first >= _SHORTEST_S]
+    kept = [part for part in parts if part.number is None or part.is_long]
     if not kept:
-        raise DataError(f"No episode of {recordings[0].name} lasts {_SHORTEST_S:g} s. Record longer motions.")
+        raise DataError(
+            f"'{recordings[0].name}' has {len(parts)} episodes, and none lasts {_SHORTEST_S:g} s"
+            + (f" on the clock '{clock.column}'" if episode is None else f" (numbered by '{episode}')")
+            + ". Name another clock with --time, or record longer motions."
+        )
     notes = list(_split_notes(recordings, clock, episode, parts, len(parts) - len(kept)))
     runs = _joined(kept, 1.0 / clock.rate_hz)
     for run in runs:
         if len(run.logs) > 1:
             named = ", ".join(f"'{recordings[log].name}'" for log in run.logs)
-            notes.append(f"Joined to one run, because each starts one sample after the one before ends: {named}.")
+            notes.append(f"Joined to one run, because each starts where the one before ends: {named}.")
     runs, held_out = _with_validation(runs)
     if held_out is not None:
         which = " + ".join(recordings[log].name for log in held_out.logs)
@@ -80,32 +90,59 @@ def guess_runs(recordings: Sequence[Recording], clock: GuessedClock, split: bool
 
 def _parts(recordings: Sequence[Recording], clock: GuessedClock, split: bool) -> tuple[str | None, list[_Part]]:
     """The column that numbers episodes, and the parts of all logs, cut by it or by restarts of the clock."""
+
+    def cut(rule: Episodes) -> list[_Part]:
+        found = [rule.found_in(one) for one in recordings]
+        return [part for log, one in enumerate(recordings) for part in _timed(log, one, found[log], clock)]
+
+    if not split:
+        return None, [_timed(log, one, None, clock)[0] for log, one in enumerate(recordings)]
+    stated = {one.episode_column for one in recordings}
+    if len(stated) == 1 and "" not in stated:  # the format of the logs says so
+        return (column := stated.pop()), cut(Episodes(column))
     shared = [name for name in recordings[0].columns if all(name in one.columns for one in recordings)]
-    for column in (name for name in shared if split and _NUMBERS_EPISODES.fullmatch(name)):
-        parts = [part for log, one in enumerate(recordings) for part in _cut(log, one, Episodes(column), clock)]
+    for column in filter(_NUMBERS_EPISODES.fullmatch, shared):
+        try:
+            parts = cut(Episodes(column))
+        except DataError:  # the column holds text or fractions: it numbers nothing
+            continue
         places = {(part.log, part.number) for part in parts}
-        # a number that comes back, or a clock that restarts within a number, does not tell episodes apart
+        # a number that comes back, or a clock that restarts within a number, does not separate episodes
         if len(recordings) < len(parts) == len(places) and all(part.last >= part.first for part in parts):
-            return column, parts
-    rule = Episodes(clock.column, restarts=True)
-    return None, [part for log, one in enumerate(recordings) for part in _cut(log, one, rule, clock)]
+            if any(part.is_long for part in parts):
+                return column, parts
+    return None, cut(Episodes(clock.column, restarts=True))
 
 
-def _cut(log: int, recording: Recording, rule: Episodes, clock: GuessedClock) -> Iterator[_Part]:
-    """The episodes of a log; their time is NaN where a clock restarts within one."""
-    try:
-        episodes = rule.found_in(recording)
-    except DataError:  # the column holds text or fractions: it numbers nothing
-        return
-    for one in episodes:
-        part = recording if len(episodes) == 1 else rows_of(recording, one.rows)
-        first, last = np.nan, np.nan
-        for chunk in part.chunks([clock.column]):
-            t = chunk[clock.column][np.isfinite(chunk[clock.column])] * TIME_UNITS[clock.unit]
-            if t.size:
-                back = np.any(np.diff(t, prepend=t[0] if np.isnan(last) else last) < 0.0)
-                first, last = t[0] if np.isnan(first) else first, np.nan if back else t[-1]
-        yield _Part(log, None if len(episodes) == 1 else one.number, len(one.rows), float(first), float(last))
+def _timed(
+    log: int, recording: Recording, episodes: Sequence[Episode] | None, clock: GuessedClock
+) -> list[_Part]:
+    """Episodes with their times, from a pass over the clock; None for the whole log as one.
+
+    An end is NaN where the clock steps back.
+    """
+    count = 1 if episodes is None else len(episodes)
+    stops = np.array([np.inf] if episodes is None else [one.rows.stop for one in episodes])
+    first, last = np.full((2, count), np.nan)
+    restarted = np.zeros(count, bool)
+    done = 0
+    for chunk in recording.chunks([clock.column]):
+        t = chunk[clock.column] * TIME_UNITS[clock.unit]
+        finite = np.flatnonzero(np.isfinite(t))
+        part = np.searchsorted(stops, done + finite, side="right")
+        for k in np.unique(part):
+            x = t[finite[part == k]]
+            first[k] = x[0] if np.isnan(first[k]) else first[k]
+            restarted[k] |= bool(np.any(np.diff(x, prepend=x[0] if np.isnan(last[k]) else last[k]) < 0.0))
+            last[k] = x[-1]
+        done += len(t)
+    last[restarted] = np.nan
+    if count == 1:
+        return [_Part(log, None, done, float(first[0]), float(last[0]))]
+    return [
+        _Part(log, one.number, len(one.rows), float(first[k]), float(last[k]))
+        for k, one in enumerate(episodes or ())
+    ]
 
 
 def _split_notes(
@@ -122,25 +159,25 @@ def _split_notes(
 
 def _joined(parts: Sequence[_Part], step: float) -> list[GuessedRun]:
     """Parts as runs; whole logs that continue each other are one."""
-    follows = {
-        after.log: before.log
+    pairs = [
+        (before.log, after.log)
         for before in parts
         for after in parts
-        if before is not after
-        and before.number is None and after.number is None
-        and abs(after.first - before.last - step) <= _NEAR * step
-    }  # fmt: skip
-    next_log = {before: after for after, before in follows.items()}
+        if before.number is None and after.number is None and 0.0 < after.first - before.last <= _NEXT * step
+    ]
+    before, after = Counter(one for one, _ in pairs), Counter(one for _, one in pairs)
+    # two logs that both continue a third are recordings of different things
+    next_log = {one: other for one, other in pairs if before[one] == after[other] == 1}
     rows = {part.log: part.rows for part in parts}
     runs = []
     for part in parts:
-        if part.log in follows and part.number is None:
-            continue
-        logs = [part.log]
-        while part.number is None and logs[-1] in next_log:
-            logs.append(next_log[logs[-1]])
-        size = part.rows if part.number is not None else sum(rows[log] for log in logs)
-        runs.append(GuessedRun(tuple(logs), part.number, size))
+        if part.number is not None:
+            runs.append(GuessedRun((part.log,), part.number, part.rows))
+        elif part.log not in next_log.values():
+            logs = [part.log]
+            while logs[-1] in next_log:
+                logs.append(next_log[logs[-1]])
+            runs.append(GuessedRun(tuple(logs), None, sum(rows[log] for log in logs)))
     return runs
 
 
