@@ -108,15 +108,13 @@ def _parts(recordings: Sequence[Recording], clock: GuessedClock, split: bool) ->
             continue
         places = {(part.log, part.number) for part in parts}
         # a number that comes back, or a clock that restarts within a number, does not separate episodes
-        if len(recordings) < len(parts) == len(places) and all(part.last >= part.first for part in parts):
-            if any(part.is_long for part in parts):
-                return column, parts
+        separates = len(recordings) < len(parts) == len(places) and all(part.last >= part.first for part in parts)
+        if separates and any(part.is_long for part in parts):
+            return column, parts
     return None, cut(Episodes(clock.column, restarts=True))
 
 
-def _timed(
-    log: int, recording: Recording, episodes: Sequence[Episode] | None, clock: GuessedClock
-) -> list[_Part]:
+def _timed(log: int, recording: Recording, episodes: Sequence[Episode] | None, clock: GuessedClock) -> list[_Part]:
     """Episodes with their times, from a pass over the clock; None for the whole log as one.
 
     An end is NaN where the clock steps back.
@@ -140,8 +138,7 @@ def _timed(
     if count == 1:
         return [_Part(log, None, done, float(first[0]), float(last[0]))]
     return [
-        _Part(log, one.number, len(one.rows), float(first[k]), float(last[k]))
-        for k, one in enumerate(episodes or ())
+        _Part(log, one.number, len(one.rows), float(first[k]), float(last[k])) for k, one in enumerate(episodes or ())
     ]
 
 
