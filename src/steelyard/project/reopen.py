@@ -20,7 +20,7 @@ from steelyard.project.result_file import identification, read_document, result_
 from steelyard.regression.problem import Problem
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
-from steelyard.signals.samples import Samples
+from steelyard.signals.samples import Samples, same_log
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class Reopened:
 
     def load_findings(self, runs: Sequence[Samples]) -> tuple[Finding, ...]:
         """Runs that carried another load in the fit than is stated now."""
-        fitted = {record.sha256: record.load for record in self.result.runs if record.sha256}
+        loads = [(run, one.load) for run in runs for one in self.result.runs if same_log(run, one)]
         return tuple(
             Finding(
                 "load-differs",
                 "warning",
-                f'it carried "{fitted[run.sha256]}" in the fit and is scored with "{run.load}" now',
+                f'it carried "{load}" in the fit and is scored with "{run.load}" now',
                 run.name,
-                f"add --load {fitted[run.sha256]}" if fitted[run.sha256] != UNLOADED else "leave out --load",
+                f"add --load {load}" if load != UNLOADED else "leave out --load",
             )
-            for run in runs
-            if fitted.get(run.sha256, run.load) != run.load
+            for run, load in loads
+            if load != run.load
         )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from steelyard.errors import DataError
-from steelyard.signals.recording import Chunk, Opener, Recording
+from steelyard.signals.recording import FILE_SEPARATOR, Chunk, Opener, Recording
 
 # The column that `with_rate` adds.
 ROW_CLOCK = "row number / rate_hz"
@@ -77,4 +76,4 @@ class _InTurn:
             yield from part.chunks(columns)
 
     def digest(self) -> str:
-        return hashlib.sha256("".join(f"{part.sha256}\n" for part in self.parts).encode()).hexdigest()
+        return FILE_SEPARATOR.join(part.sha256 for part in self.parts)

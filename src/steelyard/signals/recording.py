@@ -19,6 +19,8 @@ Chunk = dict[str, Array]
 # For a progress bar: the name of the step, the amount done, and the total amount.
 Progress = Callable[[str, int, int], None]
 CHUNK_ROWS = 65536
+# Between the hashes of files that are joined.
+FILE_SEPARATOR = " + "
 # Logs up to 8 MB of numbers are kept in memory after the first pass, unless another limit is given.
 SMALL_CELLS = 1_000_000
 
