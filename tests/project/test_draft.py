@@ -519,7 +519,7 @@ def test_recorded_logs_get_the_map_of_their_project(name: str) -> None:
     shared_data()
     project = read_project(REAL / f"{name}.toml")
     robot = project.robot()
-    guess = guess_channels([read_recording(REAL / run.log) for run in project.spec.run], robot, HEADERS)
+    guess = guess_channels([read_recording(REAL / log) for run in project.spec.run for log in run.logs], robot, HEADERS)
     by_hand = resolve(project.spec.channels.channel_map(), robot)
     known = project.spec.channels.effort.gain
     assert guess.effort.to_fill_in == {"kr300": ("ratio",), "ur10e": ("gain",), "ur10e-free": ("gain",)}.get(name, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,6 +98,8 @@ def guess_channels(
         names = ", ".join(f"'{one.name}'" for one in recordings)
         raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}. {_NEXT}") from None
     guess = _Decision(robot, clock.heads, found, usable, header, clock, q, effort).guess()
+    if rate_hz is not None:  # as stated, not as rounded steps give it
+        guess = replace(guess, time=replace(guess.time, rate_hz=float(rate_hz)))
     # raises here, not later, where a unit does not fit the kind of joint
     resolve(guess.channel_map(ratio=[1.0] * robot.dof, gain=[1.0] * robot.dof), robot)
     return guess
