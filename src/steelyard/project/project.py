@@ -137,11 +137,14 @@ class Project:
         """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
         return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring)
 
+    def log_files(self, run: RunSpec) -> list[Path]:
+        """The files of a run, in the order in which they continue each other."""
+        return [self.path.parent / log for log in run.logs]
+
     def recording(self, run: RunSpec, progress: Progress | None = None) -> Recording:
         """The log of a run, or its logs as one; with a clock if the project states the rate of the rows."""
-        logs = [self.path.parent / log for log in run.logs]
         count = len({log for one in self.spec.run for log in one.logs})
-        return self.opened.recording(logs, run, self.spec.channels, count, progress)
+        return self.opened.recording(self.log_files(run), run, self.spec.channels, count, progress)
 
     def model(self) -> Model:
         """The robot with the terms of the file: "default", "plain", or a list."""

@@ -142,7 +142,7 @@ def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
                 f"'{project.path}' uses only a part of '{first.label}' (rows, seconds or episode), but a log is "
                 f"followed as a whole: add --follow {first.label} to do so."
             )
-        return first, folder / first.logs[0]
+        return first, project.log_files(first)[0]
     for one in project.spec.run:
         if len(one.logs) == 1 and _reads(project, one, log):
             return msgspec.structs.replace(one, role="identify", rows=None, seconds=None, episode=None), log
@@ -155,7 +155,7 @@ def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
 
 def _reads(project: Project, run: RunSpec, log: Path) -> bool:
     """True if the log is one of the run's."""
-    return any((project.path.parent / one).resolve() == log.resolve() for one in run.logs)
+    return any(one.resolve() == log.resolve() for one in project.log_files(run))
 
 
 def _open_ends(prepare: Any) -> tuple[str, ...]:
