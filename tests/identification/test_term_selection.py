@@ -12,7 +12,7 @@ import pytest
 from steelyard._arrays import Array
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.identification.term_selection import (
-    Fold,
+    LeftOut,
     Offer,
     Selection,
     TermTrial,
@@ -267,10 +267,10 @@ def test_stretches_of_a_short_log_choose_nothing() -> None:
 
 @pytest.mark.parametrize("blocks", [None, 8])
 def test_bearing_friction_is_taken_where_it_is(blocks: int | None) -> None:
-    bearing = on_joints(BearingFriction(), ["joint1"])
-    selection = select_terms(problem_of(runs_of((bearing, 0.2))), candidate_terms(), blocks=blocks)
+    """The last joint has no next one."""
+    selection = select_terms(problem_of(runs_of((BearingFriction(), 0.2))), candidate_terms(), blocks=blocks)
     assert ("bearing, next joint", "joint1") in taken(selection)
-    assert bearing in selection.terms
+    assert BearingFriction() in selection.terms
 
 
 def test_findings_and_the_problem_of_a_selection() -> None:
@@ -300,7 +300,7 @@ def test_left_out_errors_are_those_of_refits(seed: int) -> None:
     problem = wide()
     information, base = observe(problem), base_parameters(problem.model)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, [Fold(own, own) for own in folds])
+    chooser = _Chooser(problem.model, problem.model.terms, information, [LeftOut(own, own) for own in folds])
     active = np.random.default_rng(seed).random(len(problem.model.layout)) < 0.8
     active[[column.owner.startswith("link") for column in problem.model.layout.columns]] = True
     used = np.array([c for c in base.kept if active[c]])
@@ -330,7 +330,7 @@ def test_a_trial_says_what_the_folds_say() -> None:
     problem = wide()
     information = observe(problem)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, [Fold(own, own) for own in folds])
+    chooser = _Chooser(problem.model, problem.model.terms, information, [LeftOut(own, own) for own in folds])
     without, including = np.array([4.0, 9.0, 1.0, 2.0, 4.0]), np.array([2.0, 8.0, 2.0, 1.0, 3.0])
     trial = chooser._trial("joint2", "x", without, including)
     effort = sum(np.sum(information.gathered(1, fold).r[:, -1] ** 2) for fold in folds)

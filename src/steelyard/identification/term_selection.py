@@ -23,7 +23,7 @@ from steelyard.regression.folds import GUARD_PERIODS, Time, outside, spans
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Samples
+from steelyard.signals.samples import Samples, same_log
 
 # With fewer independent runs it cannot be decided whether a term transfers to other motions.
 FEWEST_RUNS = 5
@@ -116,7 +116,7 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
 
 
 def _same_motion(one: Samples, other: Samples) -> bool:
-    if one.sha256 and (one.sha256, one.part) == (other.sha256, other.part):
+    if same_log(one, other):
         return True
     travel = np.maximum(one.travel, other.travel)
     apart = np.maximum(np.abs(one.lowest - other.lowest), np.abs(one.highest - other.highest))
@@ -137,8 +137,8 @@ def select_terms(
     three times, the candidate that helps a joint most is taken if its error falls by 1 %, by more than one standard
     error, in 70 % of the folds, and by more than with any placebo.
 
-    A fold is a motion with all its runs; refused with fewer than five. With `blocks` a fold is one of so many stretches
-    of time, and the fit leaves out three periods of the parallel filter on both sides of it too. This compares terms on
+    A fold is a motion with all its runs; refused with fewer than five. With `blocks` a fold is one of that number of
+    stretches of time, and the fit leaves out three periods of the parallel filter on both sides of it too. This compares terms on
     one motion; it does not show that they transfer. Columns in time or position interpolate between stretches, so
     offers with a rival (drift, ripple) are then not taken; their placebos are tried as before.
     """
@@ -155,7 +155,9 @@ def select_terms(
     )
     information = observe(wide, progress=progress).without_known()
     if blocks is None:
-        folds = [Fold(own, own) for own in (tuple(t for t in information.times if t[0] in group) for group in groups)]
+        folds = [
+            LeftOut(own, own) for own in (tuple(t for t in information.times if t[0] in group) for group in groups)
+        ]
         return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
     guard = 0.0 if problem.lowpass_hz is None else GUARD_PERIODS / problem.lowpass_hz
     folds = guarded_folds(information, blocks, guard)
@@ -173,19 +175,19 @@ def select_terms(
     return replace(chosen, guard=guard)
 
 
-class Fold(NamedTuple):
+class LeftOut(NamedTuple):
     """Time blocks that are scored, and those that the fit leaves out: the scored ones and their guard."""
 
     scored: tuple[Time, ...]
     unseen: tuple[Time, ...]
 
 
-def guarded_folds(information: Information, count: int, guard: float) -> list[Fold]:
+def guarded_folds(information: Information, count: int, guard: float) -> list[LeftOut]:
     """About `count` stretches of time, and for each the blocks that are less than `guard` [s] away from it."""
     folds = []
     for times in information.clusters(count):
         seen = set(outside(information, spans(information, times), guard).times)
-        folds.append(Fold(times, tuple(time for time in information.times if time not in seen)))
+        folds.append(LeftOut(times, tuple(time for time in information.times if time not in seen)))
     return folds
 
 
@@ -202,7 +204,7 @@ class _Chooser:
     and only errors of a per cent matter.
     """
 
-    def __init__(self, model: Model, plain: Sequence[Term], information: Information, folds: Sequence[Fold]) -> None:
+    def __init__(self, model: Model, plain: Sequence[Term], information: Information, folds: Sequence[LeftOut]) -> None:
         self.model, self.plain, self.joints = model, tuple(plain), information.joints
         base = base_parameters(model)
         weights = np.nan_to_num(1.0 / joint_deviations(information, base)) ** 2
