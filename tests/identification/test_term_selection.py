@@ -258,7 +258,7 @@ def test_blocks_of_time_may_stand_for_runs_when_asked() -> None:
 
 
 def test_stretches_of_a_short_log_choose_nothing() -> None:
-    """The guard of 3 s at 1 Hz, on both sides of stretches of 6 s, leaves less than half of 30 s."""
+    """The guard of 6 s at 0.5 Hz, on both sides of stretches of 6 s, leaves less than half of 30 s."""
     problem = replace(problem_of(runs_of((STRIBECK, 3.0), motions=[1])), lowpass_hz=0.5)
     selection = select_terms(problem, candidate_terms(), blocks=5)
     assert selection.refused is not None

@@ -138,9 +138,9 @@ def select_terms(
     error, in 70 % of the folds, and by more than with any placebo.
 
     A fold is a motion with all its runs; refused with fewer than five. With `blocks` a fold is one of that number of
-    stretches of time, and the fit leaves out three periods of the parallel filter on both sides of it too. This compares terms on
-    one motion; it does not show that they transfer. Columns in time or position interpolate between stretches, so
-    offers with a rival (drift, ripple) are then not taken; their placebos are tried as before.
+    stretches of time, and the fit leaves out three periods of the parallel filter on both sides of it too. This
+    compares terms on one motion; it does not show that they transfer. Columns in time or position interpolate between
+    stretches, so offers with a rival (drift, ripple) are then not taken; their placebos are tried as before.
     """
     groups = independent_runs(problem.runs)
     if blocks is None and len(groups) < FEWEST_RUNS:
