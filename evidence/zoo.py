@@ -439,7 +439,7 @@ def show(found: list[Outcome], console: Console) -> None:
     for one in sorted(found, key=lambda one: (one.kind, one.file)):
         if one.state in ("read", "wrong"):
             numbers = str(one.joints), f"{one.torque:.0e}", str(one.base), str(one.rank), f"{one.seconds:.1f}"
-            table.add_row(f"{one.kind} {one.file}", *numbers, one.why if one.state == "read" else "WRONG " + one.why)
+            table.add_row(f"{one.kind} {one.file}", *numbers, one.why.partition(":")[0] if one.state == "read" else "WRONG")
     console.print(table)
     for kind, own in summary(found).items():
         refused = ", ".join(f"{count} {label}" for label, count in own["refused"].items()) or "none"
@@ -462,7 +462,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([asdict(one) for one in found], indent=1))
     else:
-        show(found, Console())
+        show(found, Console(width=max(100, Console().width)))
     if options.fill:
         import quoted
 

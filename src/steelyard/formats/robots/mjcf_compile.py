@@ -93,8 +93,8 @@ def _compiled(parse: Callable[[ModuleType], Any], path: Path, *, shapes: bool = 
                 f"MuJoCo cannot compile '{path}' without the {len(missing)} mesh or image files that were not found "
                 f"({few(missing, 3)}): {' '.join(str(problem).split())}. Put the files where the MJCF names them."
             ) from problem
-    own = [int(body.id) for body in bodies]
-    return CompiledModel(mujoco, model, missing, frozenset([*own, *(int(model.body_weldid[b]) for b in own)]) - {0})
+    own = [int(body.id) for body in bodies if model.body_weldid[body.id]]  # others do not move
+    return CompiledModel(mujoco, model, missing, frozenset([*own, *(int(model.body_weldid[b]) for b in own)]))
 
 
 def _mujoco() -> ModuleType:
