@@ -147,13 +147,15 @@ def _independent(mujoco: ModuleType, model: Any) -> set[int]:
     single = {int(model.jnt_dofadr[k]): k for k, kind in enumerate(model.jnt_type) if _is_single(mujoco, kind)}
     order = sorted(range(model.nv), key=lambda dof: (dof in single, single.get(dof, -1) in driven, -dof))
     basis = np.zeros((len(jacobian), 0))
+    # joints before both ends of a loop do not move them: their columns are zero up to rounding
+    zero = DEPENDENT * float(np.linalg.norm(jacobian, axis=0).max(initial=0.0))
     out = set()
     for dof in order:
         column = jacobian[:, dof]
         size = float(np.linalg.norm(column))
         rest = column - basis @ (basis.T @ column)
         rest = rest - basis @ (basis.T @ rest)
-        if size > 0.0 and np.linalg.norm(rest) > DEPENDENT * size:
+        if size > zero and np.linalg.norm(rest) > DEPENDENT * size:
             basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
         elif dof in single:
             out.add(single[dof])
