@@ -50,7 +50,7 @@ URDF, MJCF = "URDF", "MJCF"
 TORQUE = 1e-12  # largest relative difference of torques
 SHARE = 0.95  # smallest share of the files that count to be read
 STATES, RANK = 16, 1e-9  # states per robot; singular values above RANK times the largest are not zero
-GAP = 1e-4  # ratio of neighbouring singular values at which the rank is clear
+ROUNDING = 1e-13  # singular values below this times the largest are rounding errors
 # What may be refused, and the words by which the refusal is recognised.
 REFUSABLE = {"muscles": "muscle", "flexible bodies": "<flex>", "tendons that pull": "tendon"}
 # A body whose inertia is unknown: the same ten numbers are given to both sides.
@@ -330,12 +330,12 @@ def _difference(ours: Array, theirs: Array) -> float:
 
 
 def _rank(stacked: Array) -> tuple[int, int]:
-    """The number of singular values that are not zero: twice the same where a gap follows, else up to rounding."""
+    """The number of singular values that are not zero: twice the same where rounding errors follow, else a range."""
     norms = np.linalg.norm(stacked, axis=0)
     live = stacked[:, norms > 1e-9 * norms.max()]
     sizes = np.linalg.svd(np.linalg.qr(live / np.linalg.norm(live, axis=0), mode="r"), compute_uv=False)
     rank = int(np.sum(sizes > RANK * sizes[0]))
-    if rank == len(sizes) or sizes[rank] < GAP * sizes[rank - 1]:
+    if rank == len(sizes) or sizes[rank] < ROUNDING * sizes[0]:
         return rank, rank
     return rank, int(np.sum(sizes > len(sizes) * np.finfo(float).eps * sizes[0]))
 
