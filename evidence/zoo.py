@@ -125,7 +125,7 @@ def _urdf_left_out(root: ElementTree.Element) -> str:
 def _mjcf_left_out(root: ElementTree.Element, path: Path) -> str:
     import mujoco
 
-    if root.tag != "mujoco" or root.find("worldbody") is None and root.find("include") is None:
+    if root.tag != "mujoco" or (root.find("worldbody") is None and root.find("include") is None):
         return "part of another file"
     try:
         spec = mujoco.MjSpec.from_file(str(path))
@@ -253,7 +253,7 @@ class Mujoco:
                 dense, self.data.efc_J, self.data.efc_J_rownnz, self.data.efc_J_rowadr, self.data.efc_J_colind
             )
         else:
-            dense[:] = np.reshape(self.data.efc_J, dense.shape)
+            dense[:] = np.reshape(self.data.efc_J[: dense.size], dense.shape)
         return np.array(self.data.efc_pos), dense[:, self.rows[1]]
 
     def _set(self, q: Array, v: Array, a: Array) -> None:
@@ -451,7 +451,9 @@ def show(found: list[Outcome], console: Console) -> None:
     for one in sorted(found, key=lambda one: (one.kind, one.file)):
         if one.state in ("read", "wrong"):
             numbers = str(one.joints), f"{one.torque:.0e}", str(one.base), _range(one.rank), f"{one.seconds:.1f}"
-            table.add_row(f"{one.kind} {one.file}", *numbers, one.why.partition(":")[0] if one.state == "read" else "WRONG")
+            table.add_row(
+                f"{one.kind} {one.file}", *numbers, one.why.partition(":")[0] if one.state == "read" else "WRONG"
+            )
     console.print(table)
     for kind, own in summary(found).items():
         refused = ", ".join(f"{count} {label}" for label, count in own["refused"].items()) or "none"

@@ -257,7 +257,7 @@ HEAD = 'name = "r"\nconvention = "mdh"\n'
     [
         (HEAD + "gravty = [0, 0, 1]\n" + ROW, ["gravty", "Did you mean 'gravity'"]),
         (HEAD + ROW + "alhpa = 1\n", ["j1", "alhpa", "Did you mean 'alpha'", "gamma"]),
-        (HEAD + ROW + "a = 1\n", ["j1", "'a'", "alpha"]),
+        (HEAD + ROW + "a = 1\nr = 2\n", ["j1", "'a'", "'r'", "Khalil", "Craig"]),
         (HEAD + ROW + "inertia = { XX = 1 }\n", ["j1", "M"]),
         (HEAD + ROW + "inertia = { M = 1, IXX = 1 }\n", ["j1", "IXX"]),
         (HEAD + ROW + "inertia = { M = -1 }\n", ["j1", "negative"]),
@@ -629,8 +629,10 @@ HINGE = '<joint name="j"/>'
     [
         (mjcf('<freejoint name="f"/>'), ["'f'", "'b'", "free"]),
         (mjcf('<joint name="s" type="ball"/>'), ["'s'", "'b'", "ball"]),
-        (mjcf(HINGE, '<equality><joint joint1="j" joint2="k"/></equality>'), ["equality", "joint"]),
-        (mjcf(HINGE, '<tendon><fixed name="cable"><joint joint="j" coef="1"/></fixed></tendon>'), ["cable", "tendon"]),
+        (
+            mjcf(HINGE, '<tendon><fixed name="cable" stiffness="1"><joint joint="j" coef="1"/></fixed></tendon>'),
+            ["cable", "tendon", "stiffness", "Remove"],
+        ),
         (mjcf("<jiont/>"), ["MuJoCo", "jiont"]),
         (mjcf('<joint name="j" axis="0 0 1" pos="nan 0 0"/>'), ["'j'", "not finite"]),
         (mjcf(HINGE, '<option gravity="0 nan 0"/>'), ["Gravity"]),

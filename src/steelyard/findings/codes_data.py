@@ -9,9 +9,9 @@ DATA_CODES = (
         "joints-held",
         "robot",
         ("info",),
-        ("formats",),
+        ("formats", "signals"),
         "joints that are read as fixed at a position: the links they carry are part of the link before them",
-        "change `hold` in the project file or the robot table, or the option `--hold`",
+        "change `hold` in the project file, or the option `--hold`",
         "robots.md#joints-that-do-not-move",
     ),
     FindingCode(
@@ -66,8 +66,8 @@ DATA_CODES = (
         "robot",
         ("warning",),
         ("formats",),
-        "the lengths of a DH table are unlikely: millimetres instead of metres, or letters of another convention",
-        "check the unit [m] and the letters: Khalil writes `d` and `r`, Craig `a` and `d`",
+        "the lengths of a DH table are not those of a robot: perhaps they are in millimetres",
+        "check the unit [m] and the letters: along x and z, Khalil writes `d` and `r`, Craig `a` and `d`",
         "robots.md#a-dh-table",
     ),
     FindingCode(

@@ -22,17 +22,20 @@ from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Joint, Link, Lump, Robot, lumped
 from steelyard.model.springs import Anchor, CrankSpring, JointSpring, Spring
 
-# Patterns of joint names (finger*), each with a position [rad | m]; a list holds them at home, or at zero without one.
-Hold = Sequence[str] | Mapping[str, float]
+# Joints to hold: texts "PATTERN" or "PATTERN=POSITION" as users write them, or positions [rad | m] by pattern, where
+# None is home, or zero in a robot without one. A pattern is a joint's name, or has * and ? in it: finger*.
+Hold = Sequence[str] | Mapping[str, float | None]
+# Rounding of a position at the end of a range [rad | m].
+_MARGIN = 1e-6
 
 
 def hold(robot: Robot, asked: Hold) -> Robot:
     """The robot with the joints that match a pattern fixed: at a position, or at home (zero where the file has none).
 
-    A later pattern overrides an earlier one. In a robot with loops only axes can be held; passive joints that only held
+    A prismatic or revolute joint whose range leaves out zero is held at the nearer end. A later pattern overrides an earlier one. In a robot with loops only axes can be held; passive joints that only held
     axes move are then held where the loops close. Springs and the compensator of a held joint exert nothing and go.
     """
-    stated = {pattern: None for pattern in asked} if not isinstance(asked, Mapping) else dict(asked)
+    stated = dict(asked) if isinstance(asked, Mapping) else dict(_parsed(text) for text in asked)
     if not stated:
         return robot
     values = _positions(robot, stated)
@@ -73,32 +76,42 @@ def _of(robot: Robot, vector: Array, names: Sequence[str]) -> Array:
 # --- Which joints, and where ------------------------------------------------------------------------------------------
 
 
+def _parsed(text: str) -> tuple[str, float | None]:
+    """("finger*", 0.02) from "finger*=0.02"; None without a position."""
+    pattern, equals, value = (part.strip() for part in text.partition("="))
+    try:
+        position = float(value) if equals else None
+    except ValueError:
+        position = np.nan
+    if not pattern or (position is not None and not np.isfinite(position)):
+        raise RobotError(f"hold takes JOINT or JOINT=POSITION [rad | m], e.g. finger* or finger*=0.02, not '{text}'.")
+    return pattern, position
+
+
 def _positions(robot: Robot, stated: Mapping[str, float | None]) -> dict[str, float]:
     """The position of every held joint, in the order of the joints."""
-    home = np.zeros(len(robot.joints)) if robot.home is None else np.asarray(robot.home, float)
+    home = _reference(robot)
     asked: dict[str, float] = {}
     for pattern, value in stated.items():
-        found = [name for name in robot.joint_names if fnmatchcase(name, pattern)]
+        found = [name for name in robot.joint_names if name == pattern or fnmatchcase(name, pattern)]
         if not found:
             names = [joint.name for joint in robot.joints if not joint.bare]
-            raise RobotError(f"hold: {choices('joint or pattern', pattern, names)}")
-        if value is not None and not np.isfinite(value):
-            raise RobotError(f"hold: the position {value} of '{pattern}' is not finite [rad | m].")
+            wider = f"*{pattern.strip('*')}*"
+            hint = f" '{wider}' would match." if any(fnmatchcase(name, wider) for name in names) else ""
+            raise RobotError(f"hold: {choices('joint or pattern', pattern, names)}{hint}")
         asked.update((name, home[robot.joint_index(name)] if value is None else float(value)) for name in found)
     if robot.loops:
-        asked = _closed(robot, asked, explicit={p for p, value in stated.items() if value is not None})
+        asked = _closed(robot, asked)
     for name, value in asked.items():
         limits = robot.joints[robot.joint_index(name)].limits
-        if not limits.lower - 1e-6 <= value <= limits.upper + 1e-6 and any(
-            stated[p] is not None and fnmatchcase(name, p) for p in stated
-        ):
+        if not limits.lower - _MARGIN <= value <= limits.upper + _MARGIN:
             raise RobotError(
                 f"hold: {value:g} is outside the range of '{name}', {limits.lower:g} to {limits.upper:g} [rad | m]."
             )
     return {name: float(asked[name]) for name in robot.joint_names if name in asked}
 
 
-def _closed(robot: Robot, asked: Mapping[str, float], explicit: set[str]) -> dict[str, float]:
+def _closed(robot: Robot, asked: Mapping[str, float]) -> dict[str, float]:
     """The held axes, and the passive joints that only they move, where the loops close."""
     axes = [name for name in robot.axis_names if name in asked]
     held = np.array([name in asked for name in robot.axis_names])
@@ -110,15 +123,20 @@ def _closed(robot: Robot, asked: Mapping[str, float], explicit: set[str]) -> dic
             f"hold: '{loose[0]}' has no motor: a loop makes it follow {few(masters)}. Hold {few(masters)} instead."
         )
     closure = Closure(robot)
-    q = np.array([asked.get(name, home) for name, home in zip(robot.axis_names, _home(robot), strict=True)])
-    closed = closure.close(*(np.array([x]).T for x in (q, np.zeros_like(q), np.zeros_like(q))))
+    home = _reference(robot)[robot.axis_index]
+    q = np.array([asked.get(name, at_home) for name, at_home in zip(robot.axis_names, home, strict=True)])
+    still = np.zeros((len(q), 1))
+    closed = closure.close(q[:, None], still, still)
     if closed.fault[0]:
         raise RobotError(f"hold: the loops of '{robot.name}' do not close with {few(axes)} at the positions stated.")
     return {name: float(closed.q[k, 0]) for k, name in enumerate(robot.joint_names) if follows[k]}
 
 
-def _home(robot: Robot) -> list[float]:
-    return [0.0] * robot.dof if robot.home is None else np.asarray(robot.home)[robot.axis_index].tolist()
+def _reference(robot: Robot) -> Array:
+    """Positions (joints,) where nothing is stated: home, else zero, or the end of the range that is nearer to it."""
+    if robot.home is not None:
+        return np.asarray(robot.home, float)
+    return np.array([np.clip(0.0, joint.limits.lower, joint.limits.upper) for joint in robot.joints])
 
 
 def _refuse_coupled(robot: Robot, values: Mapping[str, float]) -> None:

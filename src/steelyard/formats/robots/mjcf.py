@@ -102,9 +102,7 @@ def _robot(file: CompiledModel, fallback_name: str) -> Robot:
 # --- Joints and bodies ------------------------------------------------------------------------------------------------
 
 
-def _connections(
-    mujoco: ModuleType, model: Any, b: int, names: list[str], most: dict[int, float]
-) -> list[Connection]:
+def _connections(mujoco: ModuleType, model: Any, b: int, names: list[str], most: dict[int, float]) -> list[Connection]:
     """The connections of body b to its parent: its joints in order, each in the body's frame, or one fixed connection.
 
     MuJoCo moves body frames joint by joint about axes given in that frame, from the reference position q₀ (`ref`):
@@ -150,7 +148,9 @@ def _moving(
         drive=Drive(
             rotor=float(model.dof_armature[dof]),
             viscous=0.0 if switched_off(mujoco, model, "DAMPER") else float(model.dof_damping[dof]),
-            coulomb=0.0 if switched_off(mujoco, model, "FRICTIONLOSS", "CONSTRAINT") else float(model.dof_frictionloss[dof]),
+            coulomb=0.0
+            if switched_off(mujoco, model, "FRICTIONLOSS", "CONSTRAINT")
+            else float(model.dof_frictionloss[dof]),
         ),
     )
 
@@ -169,5 +169,3 @@ def _inertia(model: Any, b: int) -> Array:
     rotation = rotation_of(model.body_iquat[b])
     about_com = rotation @ np.diag(model.body_inertia[b]) @ rotation.T
     return inertial_vector(float(model.body_mass[b]), np.array(model.body_ipos[b], float), about_com)
-
-

@@ -56,7 +56,14 @@ class CompiledModel:
 
 def compiled(path: Path, *, shapes: bool = False) -> CompiledModel:
     """The model of a file; with `shapes`, files that are missing are an error."""
-    return _compiled(lambda mujoco: mujoco.MjSpec.from_file(str(path)), path, shapes=shapes)
+
+    def parse(mujoco: ModuleType) -> Any:
+        if path.suffix.lower() == ".xml":
+            return mujoco.MjSpec.from_file(str(path))
+        # MuJoCo chooses the reader of a specification by the suffix
+        return _of_text(mujoco, path.read_text("utf-8-sig"), path)
+
+    return _compiled(lambda mujoco: mujoco.MjModel.from_xml_path(str(path)), parse, path, shapes=shapes)
 
 
 def compiled_text(text: str, path: Path, *, fused: bool = True) -> CompiledModel:
@@ -66,26 +73,40 @@ def compiled_text(text: str, path: Path, *, fused: bool = True) -> CompiledModel
     """
 
     def parse(mujoco: ModuleType) -> Any:
-        spec = mujoco.MjSpec.from_string(text)
-        spec.modelfiledir = str(path.parent.resolve())
+        spec = _of_text(mujoco, text, path)
         spec.compiler.fusestatic = fused and spec.compiler.fusestatic
         return spec
 
-    return _compiled(parse, path)
+    return _compiled(lambda mujoco: parse(mujoco).compile(), parse, path)
 
 
-def _compiled(parse: Callable[[ModuleType], Any], path: Path, *, shapes: bool = False) -> CompiledModel:
+def _of_text(mujoco: ModuleType, text: str, path: Path) -> Any:
+    spec = mujoco.MjSpec.from_string(text)
+    spec.modelfiledir = str(path.parent.resolve())
+    return spec
+
+
+def _compiled(
+    compile_whole: Callable[[ModuleType], Any],
+    parse: Callable[[ModuleType], Any],
+    path: Path,
+    *,
+    shapes: bool = False,
+) -> CompiledModel:
     mujoco = _mujoco()
     with _quiet(mujoco):
         try:
-            return CompiledModel(mujoco, parse(mujoco).compile())
+            return CompiledModel(mujoco, compile_whole(mujoco))
         except (ValueError, mujoco.FatalError) as problem:
-            spec = None if shapes or _CANNOT_OPEN not in str(problem) else parse(mujoco)
-            missing = () if spec is None else tuple(_removed(spec, path))
-            if not missing:
-                said = " ".join(str(problem).split())
-                raise RobotError(f"MuJoCo cannot compile '{path}': {said}") from problem
+            whole = problem
+        said = " ".join(str(whole).split())
+        missing: tuple[str, ...] = ()
         try:
+            if not shapes and _CANNOT_OPEN in said:
+                spec = parse(mujoco)
+                missing = tuple(_removed(spec, path))
+            if not missing:
+                raise RobotError(f"MuJoCo cannot compile '{path}': {said}") from whole
             bodies = _replaced(mujoco, spec)
             model = spec.compile()
         except (ValueError, mujoco.FatalError) as problem:

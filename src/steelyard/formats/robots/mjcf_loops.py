@@ -178,7 +178,7 @@ def _constraint_jacobian(mujoco: ModuleType, model: Any) -> Array:
     if mujoco.mj_isSparse(model):
         mujoco.mju_sparse2dense(dense, data.efc_J, data.efc_J_rownnz, data.efc_J_rowadr, data.efc_J_colind)
         return dense
-    return np.reshape(data.efc_J, dense.shape)
+    return np.reshape(data.efc_J[: dense.size], dense.shape)
 
 
 def efforts(mujoco: ModuleType, model: Any) -> dict[int, float]:

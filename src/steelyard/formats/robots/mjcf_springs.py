@@ -120,5 +120,3 @@ def tendon_springs(mujoco: ModuleType, model: Any, frames: Frames) -> Iterator[t
         first, second = (Anchor(site.link, site.pose.position) for site in sites)
         name, free = name_of(mujoco, model, "TENDON", k), float(model.tendon_lengthspring[k, 0])
         yield TensionSpring(name, (first, second), free), "Kr", float(model.tendon_stiffness[k])
-
-

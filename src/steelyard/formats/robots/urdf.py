@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import cast
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -36,6 +37,7 @@ from steelyard.model.robot import Drive, Limits, Robot
 WORLD = "world"  # name of the link that does not move, by custom
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
+_EXPAND = "Expand it first: xacro robot.xacro > robot.urdf"
 LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
@@ -119,11 +121,26 @@ def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -
 # --- Elements ---------------------------------------------------------------------------------------------------------
 
 
+def expanded_xacro(path: Path) -> bytes:
+    """The URDF that a xacro file makes, by the package xacro; it evaluates the expressions in the file."""
+    try:
+        import xacro  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise RobotError(
+            f"'{path}' is a xacro file, which the package xacro expands: it is not installed. Install it "
+            f"(pip install xacro). {_EXPAND}"
+        ) from None
+    try:
+        return xacro.process_file(str(path)).toxml().encode()
+    except Exception as problem:  # whatever an expression in the file raises
+        raise RobotError(f"xacro cannot expand '{path}': {' '.join(str(problem).split())}.") from problem
+
+
 def _robot(root: Element) -> Robot:
     if root.tag != "robot":
         raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
     if any(element.tag.startswith("xacro:") for element in root.iter()):
-        raise RobotError("This is an unexpanded xacro file. Expand it first: xacro robot.xacro > robot.urdf")
+        raise RobotError(f"This is an unexpanded xacro file. {_EXPAND}")
     name = root.get("name") or "robot"
     links = root.findall("link")
     if not links:
@@ -140,9 +157,7 @@ def _robot(root: Element) -> Robot:
     connections, findings = _one_base(bodies, connections)
     tree = assemble(name, bodies, connections)
     mimics, independent = _followers(root, [joint.name for joint in tree.joints])
-    robot = Robot(
-        name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=(*findings, *independent)
-    )
+    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=(*findings, *independent))
     if not mimics:
         return robot
     return replace(
