@@ -151,10 +151,15 @@ def rigid(chosen: Chosen, path: Path, robot: Robot, q: Array, v: Array, a: Array
             getattr(oracle.model, name)[:] = 0.0
     follow = np.zeros((len(robot.joints), robot.dof))
     follow[robot.axis_index, np.arange(robot.dof)] = 1.0
-    for loop in robot.loops:  # a finger that follows another: q = slope · q_other, without an offset
+    for loop in robot.loops:  # fingers that follow each other: q = slope · q_other, without an offset
         assert isinstance(loop, JointLoop)
-        assert loop.polynomial[0] == 0.0
-        follow[robot.joint_index(loop.joint)] = loop.polynomial[1] * follow[robot.joint_index(loop.other)]
+        offset, slope = loop.polynomial
+        assert offset == 0.0
+        one, other = robot.joint_index(loop.joint), robot.joint_index(loop.other)
+        if one in robot.axis_index:
+            follow[other] = follow[one] / slope
+        else:
+            follow[one] = slope * follow[other]
     states = zip((follow @ q).T, (follow @ v).T, (follow @ a).T, strict=True)
     return np.stack([follow.T @ oracle.tree_torque(*state) for state in states], axis=1)
 
@@ -180,9 +185,10 @@ def steelyard(folder: Path, *arguments: str) -> dict[str, Any]:
     """The document that a command prints."""
     command = [sys.executable, "-m", "steelyard", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-600:]}")
-    return json.loads(done.stdout)
+    document = json.loads(done.stdout) if done.stdout else {"error": done.stderr[-600:]}
+    if "error" in document:
+        raise RuntimeError(f"steelyard {' '.join(arguments)}: {document['error']}")
+    return document
 
 
 @single_threaded
@@ -218,7 +224,7 @@ def outcome(number: int) -> Outcome:
         if one["severity"] != "info"
     ]
     covered = int(np.sum((truth >= low) & (truth <= high)))
-    error = float(scored["validation"]["relative_error"]["total"])
+    error = float(scored["filtered"]["relative_error"]["total"])
     taken = time.perf_counter() - start
     return Outcome(chosen.file, robot.dof, len(truth), covered, is_right, tuple(alarms), error, taken)
 
