@@ -61,14 +61,14 @@ ifeq ($(strip $(EVIDENCE_ARGS)),)
 	$(BIN)/python evidence/big_bag.py
 endif
 
-accuracy: install  ## errors on the real recordings, term by term; ACCURACY_ARGS is passed on
+accuracy: install  ## errors on the real recordings: terms, present and former defaults; ACCURACY_ARGS is passed on
 	$(BIN)/python evidence/accuracy.py $(ACCURACY_ARGS)
 
 # After a change of numbers; the pages' marked places are compared with docs/figures.json by a test.
 figures: install  ## measure the figures that README and docs quote, and fill them in; FIGURES_ARGS is passed on
 	$(BIN)/python evidence/quoted.py $(FIGURES_ARGS)
 
-generalise: install  ## defaults on simulated robots that no setting was tuned for; GENERALISE_ARGS is passed on
+generalise: install  ## defaults on robots that no setting was tuned for; GENERALISE_ARGS is passed on
 	$(BIN)/python evidence/generalise.py $(GENERALISE_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors

@@ -1,8 +1,11 @@
 """Figures that README and docs quote: measured once, kept in docs/figures.json, filled into marked places.
 
-    python evidence/quoted.py                            measure (about four minutes), keep, fill   (make figures)
+    python evidence/quoted.py                            measure (about ten minutes), keep, fill    (make figures)
     python evidence/quoted.py --fill                     fill the pages from docs/figures.json alone
     python evidence/quoted.py --accuracy A --evidence E  keep the outputs of accuracy.py --json, run.py --quick --json
+    python evidence/quoted.py --generalise G H …         keep the outputs of generalise.py --json, and nothing else
+
+`make generalise` takes half an hour, so its figures are kept until others are given.
 
 A place is text between `<!-- figures: NAME -->` and `<!-- end figures -->`, in a line or over several. What it holds is
 rendered from the data: edit the data or the renderer here, never the place. `tests/test_docs.py` compares them.
@@ -21,7 +24,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "figures.json"
-SCHEMA = "steelyard.figures/1"
+SCHEMA = "steelyard.figures/2"
 PLACE = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->)(?P<held>.*?)(<!-- end figures -->)", re.DOTALL)
 
 
@@ -81,18 +84,101 @@ def _error(triple: list[float]) -> str:
     return f"{100.0 * triple[0]:.2f} % ({100.0 * triple[1]:.2f} %)"
 
 
+def defaults_compared(data: Mapping[str, Any]) -> str:
+    """Table: present and former defaults, RMSE and relative error in one band and on the raw effort."""
+    rows = ["| robot | effort | defaults | fitted | guarded | unseen |", "|---|---|---|---|---|---|"]
+    for line in data["defaults"]:
+        for scale in ("band", "raw"):
+            effort = f"below {line['band_hz']:g} Hz" if scale == "band" else "raw"
+            for rule in ("former", "present"):
+                cells = [_both(line[rule][kind][scale]) for kind in ("fitted", "guarded", "unseen")]
+                rows.append("| " + " | ".join((line["robot"], effort, rule, *cells)) + " |")
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def worse_than_before(data: Mapping[str, Any]) -> str:
+    """List: where the present defaults are worse than the former ones by more than they may be."""
+    lines = [f"- {line['robot']}, {text}" for line in data["defaults"] for text in line["worse"]]
+    return "\n" + "\n".join(lines or ["- nowhere"]) + "\n"
+
+
+def by_hand(data: Mapping[str, Any]) -> str:
+    """Table: a transfer with nothing set, and with an estimator stated."""
+    names = list(data["by_hand"][0]["errors"])
+    rows = ["| transfer | effort | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 2)]
+    for line in data["by_hand"]:
+        for scale in ("band", "raw"):
+            effort = f"below {line['band_hz']:g} Hz" if scale == "band" else "raw"
+            cells = [_both(line["errors"][name][scale]) for name in names]
+            rows.append("| " + " | ".join((line["label"], effort, *cells)) + " |")
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def promises(data: Mapping[str, Any]) -> str:
+    """Sentence: actual over promised error of left-out runs."""
+    kept = [line["actual"] / line["promised"] for line in data["promises"]]
+    within = sum(0.6 <= x <= 1.4 for x in kept)
+    return f"{min(kept):.2f} to {max(kept):.2f}, {within} of {len(kept)} between 0.6 and 1.4"
+
+
+def settling(data: Mapping[str, Any]) -> str:
+    taken = data["settling"]
+    return f"{taken['present'] / taken['fit']:.1f} times (former rules: {taken['former'] / taken['fit']:.1f} times)"
+
+
+def generalise(data: Mapping[str, Any]) -> str:
+    """Table: ratios to the oracles."""
+    rows = ["| cases | measure | ratio | within 1.1 | median | largest |", "|---|---|---|---|---|---|"]
+    for seed in data["generalise"]:
+        for name, figures in seed["summary"].items():
+            kind, measure = name.split()
+            cases = f"{seed['real']} transfers, real" if kind == "real" else f"{seed['simulated']}, seed {seed['seed']}"
+            for which, one in figures.items():
+                ratio = which.replace("default_wls", "defaults with wls").replace("default ", "defaults ")
+                numbers = f"{100.0 * one['near']:.0f} %", f"{one['median']:.2f}", f"{one['largest']:.2f}"
+                rows.append("| " + " | ".join((cases, measure, ratio, *numbers)) + " |")
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def generalise_promises(data: Mapping[str, Any]) -> str:
+    """Sentence: shares of cases in which the promised error was kept."""
+    shares = [f"{100.0 * seed['promise']['share']:.0f} % (seed {seed['seed']})" for seed in data["generalise"]]
+    return " and ".join(shares)
+
+
+def constants(data: Mapping[str, Any]) -> str:
+    """Table: constants of the rules, with a robot left out."""
+    lines = next((seed["constants"] for seed in data["generalise"] if seed["constants"]), [])
+    rows = ["| " + " | ".join(lines[0]) + " |", "|" + "---|" * len(lines[0])] if lines else []
+    rows += ["| " + " | ".join(line.values()) + " |" for line in lines]
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def _both(error: Mapping[str, Any]) -> str:
+    """RMSE and relative error."""
+    return f"{error['rmse']:.3g} N·m ({100.0 * error['relative']:.2f} %)"
+
+
 def claim(name: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda data: CLAIMS[name].shown.format(100.0 * data["claims"][name])
 
 
 RENDERERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "real-robots": real_robots,
+    "defaults-compared": defaults_compared,
+    "worse-than-before": worse_than_before,
+    "by-hand": by_hand,
+    "promises": promises,
+    "settling": settling,
+    "generalise": generalise,
+    "generalise-promises": generalise_promises,
+    "constants": constants,
     **{name: claim(name) for name in CLAIMS},
 }
 
 
-def kept(accuracy: list[dict[str, Any]], evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of the two measurements."""
+def kept(accuracy: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of accuracy.py and run.py."""
     claims: dict[str, float] = {}
     for name, quoted in CLAIMS.items():
         found = [
@@ -103,8 +189,31 @@ def kept(accuracy: list[dict[str, Any]], evidence: Mapping[str, Any]) -> dict[st
         if len(found) != 1:
             sys.exit(f"{name}: {len(found)} claims of '{quoted.part}' begin with '{quoted.claim}'; correct CLAIMS.")
         claims[name] = found[0]
-    cases = [{key: value for key, value in case.items() if key != "rules"} for case in accuracy]
-    return {"schema": SCHEMA, "accuracy": cases, "claims": claims}
+    cases = [{key: value for key, value in case.items() if key != "rules"} for case in accuracy["terms"]]
+    others = {key: _totals(accuracy[key]) for key in ("defaults", "by_hand", "promises", "settling")}
+    return {"schema": SCHEMA, "accuracy": cases, "claims": claims} | others
+
+
+def _totals(data: Any) -> Any:
+    """Nested figures without those of single joints, which no page quotes."""
+    if isinstance(data, Mapping):
+        return {key: _totals(value) for key, value in data.items() if key not in ("joints", "rows")}
+    return [_totals(value) for value in data] if isinstance(data, list) else data
+
+
+def kept_of_seed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of generalise.py."""
+    from constants import LeftOut  # only where the figures are measured
+
+    real = sum(case["real"] for case in document["cases"])
+    return {
+        "seed": document["seed"],
+        "real": real,
+        "simulated": len(document["cases"]) - real,
+        "summary": document["summary"],
+        "promise": document["promise"],
+        "constants": [LeftOut(**one).summary() for one in document["constants"]],
+    }
 
 
 def pages() -> Iterator[Path]:
@@ -132,13 +241,22 @@ def _measured(*command: str) -> Any:
     return json.loads(done.stdout)
 
 
+def _keep(data: Mapping[str, Any]) -> None:
+    DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fill", action="store_true", help="measure nothing")
     parser.add_argument("--accuracy", type=Path, help="output of `evidence/accuracy.py --json`")
     parser.add_argument("--evidence", type=Path, help="output of `evidence/run.py --quick --json`")
+    parser.add_argument("--generalise", type=Path, nargs="+", help="outputs of `evidence/generalise.py --json`")
     options = parser.parse_args()
-    if not options.fill:
+    before = json.loads(DATA.read_text("utf-8"))
+    if options.generalise:
+        found = [kept_of_seed(json.loads(path.read_text("utf-8"))) for path in options.generalise]
+        _keep(before | {"generalise": found})
+    elif not options.fill:
         accuracy, evidence = (
             json.loads(given.read_text("utf-8")) if given else _measured(*command)
             for given, command in (
@@ -146,7 +264,7 @@ def main() -> None:
                 (options.evidence, ("evidence/run.py", "--quick", "--json")),
             )
         )
-        DATA.write_text(json.dumps(kept(accuracy, evidence), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        _keep(before | kept(accuracy, evidence))
     data = json.loads(DATA.read_text("utf-8"))
     for page in pages():
         text = page.read_text("utf-8")

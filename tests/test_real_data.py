@@ -34,8 +34,8 @@ EXPECTED = {
     "tx40": Expected(0.047, 0.048, 86, 60),
     "ur10e": Expected(0.033, 0.034, 84, 58),
     # torque sensors behind the gears: the data want negative rotor inertias
-    "panda": Expected(0.0097, 0.0109, 98, 69),
-    "cobot6": Expected(0.056, 0.056, 84, 58),
+    "panda": Expected(0.0097, 0.0116, 98, 69),
+    "cobot6": Expected(0.056, 0.0562, 84, 58),
 }
 
 

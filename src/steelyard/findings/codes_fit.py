@@ -205,8 +205,8 @@ FIT_CODES = (
         "fit",
         ("info", "warning"),
         ("estimators",),
-        "estimators `map`, `ridge` and `consistent`: the weight of the prior, chosen by cross-validation over blocks "
-        "of time or by the L-curve",
+        "estimators `auto`, `map`, `ridge` and `consistent`: the weight of the prior, chosen by cross-validation over "
+        "blocks of time, the L-curve or, with its widths, by evidence",
         "set `weight` in `[estimator]` to override",
         "estimators/map.md",
     ),

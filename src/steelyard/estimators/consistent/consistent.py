@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, final, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from steelyard.estimators.consistent.fit import ROUNDING, Data, certified, fitte
 from steelyard.estimators.consistent.priors import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
 from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import joint_deviations, solve
+from steelyard.estimators.regularised.evidence import supported
 from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
@@ -24,8 +25,8 @@ from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 
-Choice = Literal["cross-validation", "l-curve"]
-CHOICES = {"cross-validation": chosen_weight, "l-curve": corner_weight}
+Choice = Literal["cross-validation", "l-curve", "evidence"]
+CHOICES: tuple[str, ...] = get_args(Choice)
 # Weight zero is replaced by this weight: a prior a thousand times wider than stated, which decides only what data and
 # constraints leave open.
 ROPE = 1e-6
@@ -46,9 +47,10 @@ class Consistent(Estimator):
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0, `constraints`
 
-    P_l is the pseudo-inertia of link or payload l. `weight` is a number, "cross-validation" or "l-curve". With 0 there
-    is no prior: of all sets that fit equally well, the one nearest to the robot file is taken. d is the `regulariser`:
-    "euclidean" in `widths`, "entropic" or "pull-back". `weighting` "wls" uses one σ per joint, "ls" one for all.
+    P_l is the pseudo-inertia of link or payload l. `weight` is a number, "cross-validation", "l-curve", or "evidence",
+    which also sets the widths by kind of parameter. With 0 there is no prior: of all sets that fit equally well, the
+    one nearest to the robot file is taken. d is the `regulariser`: "euclidean" in `widths`, "entropic" or "pull-back".
+    `weighting` "wls" uses one σ per joint, "ls" one for all.
     """
 
     weight: float | Choice = 0.0
@@ -67,6 +69,11 @@ class Consistent(Estimator):
             checked_weight(self.weight)
         if self.regulariser not in REGULARISERS:
             raise EstimationError("Estimator 'consistent': " + choices("regulariser", self.regulariser, REGULARISERS))
+        if (self.weight, self.regulariser) == ("evidence", "entropic"):
+            raise EstimationError(
+                "Estimator 'consistent': evidence is that of a normal distribution. Use the regulariser euclidean or "
+                "pull-back, or another weight."
+            )
         if self.weighting not in ("wls", "ls"):
             raise EstimationError("Estimator 'consistent': " + choices("weighting", self.weighting, ("wls", "ls")))
 
@@ -98,20 +105,24 @@ class Consistent(Estimator):
             answer = self._unpulled(base, data, thin, scales)
             return certified(base, data, answer, free, 0.0, self.constraints, scales, information)
         pulled = pull(base.layout, information, scales, self.widths, self.regulariser)
+        pulled, weight, findings = self._weight(information, base, weights, pulled)
         in_base = pulled.prior.in_base(base)
-        weight, findings = self._weight(information, base, weights, in_base)
         leaning = free or regularised(information, base, in_base, weight, weights)
         answer = self._pulled(base, data, pulled, weight, thin, scales)
         found = certified(base, data, answer, leaning, weight, self.constraints, scales, information, self.regulariser)
         return found.with_findings((*findings, *pulled.findings))
 
     def _weight(
-        self, information: Information, base: BaseParameters, weights: Array, prior: Array
-    ) -> tuple[float, tuple[Finding, ...]]:
-        if isinstance(self.weight, str):
-            weight, findings = CHOICES[self.weight](information, base, weights, prior)
-            return float(weight), findings
-        return float(self.weight), ()
+        self, information: Information, base: BaseParameters, weights: Array, pulled: Pull
+    ) -> tuple[Pull, float, tuple[Finding, ...]]:
+        """The prior, with the widths of largest evidence if requested, its weight, and the reason."""
+        if self.weight == "evidence":
+            found = supported(information, base, weights, pulled.prior)
+            return replace(pulled, prior=found.prior), found.weight, (found.finding(),)
+        if not isinstance(self.weight, str):
+            return pulled, float(self.weight), ()
+        choose = chosen_weight if self.weight == "cross-validation" else corner_weight
+        return pulled, *choose(information, base, weights, pulled.prior.in_base(base))
 
     def _unpulled(self, base: BaseParameters, data: Data, thin: Prior, scales: ConeScales) -> Answer:
         """The unconstrained base values if they are feasible, else the nearest feasible ones."""
