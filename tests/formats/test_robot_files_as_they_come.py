@@ -97,7 +97,7 @@ def test_xacro_is_expanded_where_its_package_is_installed(tmp_path: Path, monkey
         raise ValueError("undefined\nname")
 
     monkeypatch.setitem(sys.modules, "xacro", SimpleNamespace(process_file=fail))
-    with pytest.raises(RobotError, match="cannot expand .*: undefined name"):
+    with pytest.raises(RobotError, match=r"cannot expand .*: undefined name"):
         read(tmp_path, "<robot/>", "arm.xacro")
 
 
@@ -110,8 +110,8 @@ def mjcf(first: str = GEOM, second: str = GEOM, more: str = "", options: str = "
     joints = '<joint name="j" axis="0 1 0" range="-1 1"/>', '<joint name="k" axis="1 0 0"/>'
     inner = f'<body name="c" pos="0 0 .5">{joints[1]}{second}<site name="s"/></body>'
     return (
-        f'<mujoco><compiler angle="radian"/>{options}<worldbody><site name="w"/><body name="b">{joints[0]}{first}{inner}'
-        f"</body></worldbody>{more}</mujoco>"
+        f'<mujoco><compiler angle="radian"/>{options}<worldbody><site name="w"/><body name="b">{joints[0]}{first}'
+        f"{inner}</body></worldbody>{more}</mujoco>"
     )
 
 
@@ -125,7 +125,8 @@ def matches_mujoco(path: Path, robot: Robot) -> bool:
     mujoco.mj_inverse(model, data)  # pyright: ignore[reportAttributeAccessIssue]
     ours = Model(robot, (Rotor(), Viscous()))
     assert ours.layout.nominal is not None
-    found = ours.torque(*(np.array(x)[:, None] for x in (data.qpos, data.qvel, data.qacc)), ours.layout.nominal)
+    q, v, a = (np.array(x)[:, None] for x in (data.qpos, data.qvel, data.qacc))
+    found = ours.torque(q, v, a, ours.layout.nominal)
     return bool(np.allclose(found[:, 0], data.qfrc_inverse, rtol=1e-12, atol=1e-12))
 
 

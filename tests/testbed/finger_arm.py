@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-INERTIAL = '<inertial><origin xyz=".1 .2 .3"/><mass value="2"/><inertia ixx=".3" ixy="0" ixz="0" iyy=".4" iyz="0" izz=".5"/></inertial>'
+INERTIAL = (
+    '<inertial><origin xyz=".1 .2 .3"/><mass value="2"/>'
+    '<inertia ixx=".3" ixy="0" ixz="0" iyy=".4" iyz="0" izz=".5"/></inertial>'
+)
 ARM = f"""<robot name="arm"><link name="base"/><link name="l1">{INERTIAL}</link><link name="l2">{INERTIAL}</link>
 <link name="f1">{INERTIAL}</link>
 <joint name="j1" type="revolute"><parent link="base"/><child link="l1"/><axis xyz="0 1 0"/></joint>

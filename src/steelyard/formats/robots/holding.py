@@ -32,8 +32,9 @@ _MARGIN = 1e-6
 def hold(robot: Robot, asked: Hold) -> Robot:
     """The robot with the joints that match a pattern fixed: at a position, or at home (zero where the file has none).
 
-    A prismatic or revolute joint whose range leaves out zero is held at the nearer end. A later pattern overrides an earlier one. In a robot with loops only axes can be held; passive joints that only held
-    axes move are then held where the loops close. Springs and the compensator of a held joint exert nothing and go.
+    A joint whose range leaves out zero is held at the nearer end. A later pattern overrides an earlier one. In a robot
+    with loops only axes can be held; passive joints that only held axes move are then held where the loops close.
+    Springs and the compensator of a held joint exert nothing and are removed.
     """
     stated = dict(asked) if isinstance(asked, Mapping) else dict(_parsed(text) for text in asked)
     if not stated:
@@ -190,7 +191,7 @@ def displaced(joint: Joint, q: float) -> Pose:
 
 
 def _bodies(link: Link, pose: Pose, joint: str) -> list[Lump]:
-    """A link and the bodies fixed to it, as lumps at `pose` of another link; the link's own inertia is the remainder."""
+    """A link and the bodies fixed to it, as lumps at `pose` of another link; the link's own is the remainder."""
     own = link.inertia
     for lump in link.lumps:
         if own is not None and lump.inertia is not None:

@@ -102,10 +102,9 @@ def _compiled(
         said = " ".join(str(whole).split())
         missing: tuple[str, ...] = ()
         try:
-            if not shapes and _CANNOT_OPEN in said:
-                spec = parse(mujoco)
-                missing = tuple(_removed(spec, path))
-            if not missing:
+            spec = None if shapes or _CANNOT_OPEN not in said else parse(mujoco)
+            missing = () if spec is None else tuple(_removed(spec, path))
+            if spec is None or not missing:
                 raise RobotError(f"MuJoCo cannot compile '{path}': {said}") from whole
             bodies = _replaced(mujoco, spec)
             model = spec.compile()

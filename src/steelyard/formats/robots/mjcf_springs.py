@@ -68,7 +68,7 @@ def _wraps(model: Any, k: int) -> slice:
 
 
 def tendon_joints(mujoco: ModuleType, model: Any, k: int) -> list[int]:
-    """The joints of a <fixed> tendon, whose length is a linear combination of their positions; none of a spatial one."""
+    """The joints of a <fixed> tendon, whose length is a linear combination of theirs; none of a spatial one."""
     part = _wraps(model, k)
     fixed = np.all(model.wrap_type[part] == int(mujoco.mjtWrap.mjWRAP_JOINT))
     return [int(joint) for joint in model.wrap_objid[part]] if fixed else []

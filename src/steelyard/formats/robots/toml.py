@@ -44,8 +44,8 @@ A parallel robot is a tree with loops; the joints driven by motors are named at 
 mdh (Khalil–Kleinfinger): ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r), the frame of link j on the axis of joint j.
 mdh in Craig's letters, if any row has `a`: ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(a) Rz(θ) Tz(d). The two differ in what `d` is.
 dh (standard, distal):    ᵃT_j = Rz(θ) Tz(d) Tx(a) Rx(α), the frame of link j at its far end.
-The joint variable is added to θ of a revolute joint, to r (mdh) or d (dh, Craig) of a prismatic one. A free joint has six,
-"joint.x" to "joint.rz", applied after the pose above: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
+The joint variable is added to θ of a revolute joint, to r (mdh) or d (dh, Craig) of a prismatic one. A free joint has
+six, "joint.x" to "joint.rz", applied after the pose above: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
 """
 
 from __future__ import annotations
