@@ -480,7 +480,7 @@ def main() -> None:
     if options.fill:
         import quoted
 
-        quoted.keep_zoo(summary(found))
+        quoted.keep("zoo", summary(found))
     counted = [one for one in found if one.counts]
     bad = [one for one in counted if one.state == "wrong" or (one.state == "refused" and not one.refusable)]
     for one in bad:

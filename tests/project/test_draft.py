@@ -25,6 +25,7 @@ from steelyard.signals.channels import resolve
 from steelyard.signals.guess import Guess, guess_channels
 from steelyard.signals.recording import Recording
 from testbed.command import Run
+from testbed.finger_arm import ARM
 from testbed.places import shared_data
 from testbed.simulated import PENDULUM as ROBOT
 from testbed.simulated import arm, model_of, motion_of, slider, truth_of
@@ -654,6 +655,22 @@ def test_the_episode_is_kept_in_the_project(workplace: Path, steelyard: Run) -> 
     assert "episode" in told.err
     assert steelyard("init", "pendulum.toml", "file-000.parquet", "--episode", 1).code == 0
     assert read_project(workplace / "project.toml").spec.run[0].episode == 1
+
+
+@pytest.mark.parametrize("pattern", ["{name} position", "q_{k}"])
+def test_joints_that_the_log_does_not_have_are_held_and_said(workplace: Path, steelyard: Run, pattern: str) -> None:
+    (workplace / "arm.urdf").write_text(ARM, "utf-8")
+    log = log_of(read_robot("arm.urdf", held=["finger"]), 3000)
+    columns = {"time": log.t}
+    for k, name in enumerate(("j1", "j2")):
+        columns[pattern.format(name=name, k=k + 1)] = log.q[k]
+        columns[pattern.replace("position", "torque").replace("q_", "tau_").format(name=name, k=k + 1)] = log.tau[k]
+    write_log(workplace / "log.csv", columns)
+    done = steelyard("init", "arm.urdf", "log.csv")
+    assert done.code == 0
+    assert "not in the log, so held, as if fixed: finger at 0.01" in " ".join(done.err.split())
+    assert read_project(workplace / "project.toml").spec.hold == ["finger"]
+    assert read_project(workplace / "project.toml").robot().held == {"finger": 0.01}
 
 
 def test_json_holds_guess_evidence_and_questions(workplace: Path, steelyard: Run) -> None:
