@@ -24,8 +24,8 @@ from steelyard.project.project import read_project
 from steelyard.signals.channels import resolve
 from steelyard.signals.guess import Guess, guess_channels
 from steelyard.signals.recording import Recording
+from testbed import finger_arm
 from testbed.command import Run
-from testbed.finger_arm import ARM
 from testbed.places import shared_data
 from testbed.simulated import PENDULUM as ROBOT
 from testbed.simulated import arm, model_of, motion_of, slider, truth_of
@@ -659,7 +659,7 @@ def test_the_episode_is_kept_in_the_project(workplace: Path, steelyard: Run) -> 
 
 @pytest.mark.parametrize("pattern", ["{name} position", "q_{k}"])
 def test_joints_that_the_log_does_not_have_are_held_and_said(workplace: Path, steelyard: Run, pattern: str) -> None:
-    (workplace / "arm.urdf").write_text(ARM, "utf-8")
+    (workplace / "arm.urdf").write_text(finger_arm.ARM, "utf-8")
     log = log_of(read_robot("arm.urdf", held=["finger"]), 3000)
     columns = {"time": log.t}
     for k, name in enumerate(("j1", "j2")):
