@@ -188,7 +188,7 @@ CASES = (
 
 
 def logs(case: Case) -> list[str]:
-    return [run.log for run in read_project(PROJECTS / f"{case.project}.toml").spec.run]
+    return [log for run in read_project(PROJECTS / f"{case.project}.toml").spec.run for log in run.logs]
 
 
 def limits_of(case: Case, model: Model, runs: Sequence[Samples]) -> MotionLimits:

@@ -215,10 +215,11 @@ def outcome(case: Case, table: Mapping[str, Any]) -> Outcome:
         folder = Path(name)
         runs = []
         for run in project.spec.run:
-            frame = pl.read_parquet(REAL / run.log)
+            (log,) = project.log_files(run)
+            frame = pl.read_parquet(log)
             columns = {column: frame[column].to_numpy().astype(float) for column in frame.columns}
             inject(case, project, columns, table)
-            copy = folder / Path(run.log).name
+            copy = folder / log.name
             pl.DataFrame(columns).write_parquet(copy)
             runs.append(msgspec.structs.replace(run, log=str(copy)))
         robot = project.spec.robot if not case.robot else _robot(case.robot, folder)

@@ -15,7 +15,6 @@ from steelyard import (
     Samples,
     prepare,
     read_project,
-    read_recording,
 )
 from steelyard.identification import candidate_terms, estimate_delays, select_terms, with_load
 from steelyard.project.automatic import resolve_auto
@@ -40,7 +39,7 @@ def delayed(project: Project, joint: int, samples: float) -> tuple[Samples, ...]
     robot, channels = project.robot(), project.spec.channels.channel_map()
     out = []
     for run in project.spec.run[: LOGS.get(Path(project.path).stem)]:
-        recording = read_recording(project.path.parent / run.log)
+        recording = project.recording(run)
         arrays = next(iter(recording.chunks(recording.columns, 10**9)))
         # a stale row must stay stale, or it would come back as data: rows that repeat are left out beforehand
         values = np.stack([x for name, x in arrays.items() if name != channels.time])

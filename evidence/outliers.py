@@ -175,7 +175,7 @@ def real() -> Table:
     table = Table("log", "as recorded", "1 rms", "4 rms", "false", title="Real logs: alarms, collisions found")
     for name in ("tx40", "ur10e", "panda", "cobot6", "kr300", "ur10e-free"):
         project = read_project(EXAMPLES / f"{name}.toml")
-        if not all((EXAMPLES / entry.log).exists() for entry in project.spec.run):
+        if not all(log.exists() for entry in project.spec.run for log in project.log_files(entry)):
             table.add_row(name, "skipped: no shared data")
             continue
         model = project.model()

@@ -123,10 +123,9 @@ def invariance(quick: bool) -> Iterator[Claim]:
     real = project.model()
 
     def samples(chunk_rows: int) -> Samples:
-        from steelyard.formats.logs import read_recording
         from steelyard.signals.prepare import Preparation
 
-        recording = read_recording(project.path.parent / spec.log)
+        recording = project.recording(spec)
         settings = Preparation(cutoff_hz=project.spec.prepare.cutoff_hz)
         return prepare(recording, real.robot, project.spec.channels.channel_map(), settings, chunk_rows=chunk_rows)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from steelyard.estimators import WLS
-from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import read_robot
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.project import Project, read_project
@@ -42,7 +41,7 @@ EXPECTED = {
 def opened(file: Path) -> Project:
     """The project, or a skip that names the folder that is missing."""
     project = read_project(file)
-    needed = [entry.log for entry in project.spec.run]
+    needed = [log for entry in project.spec.run for log in entry.logs]
     if "/" in project.spec.robot:
         needed.append(project.spec.robot)
     for place in needed:
@@ -102,7 +101,7 @@ def test_the_default_terms_explain_what_was_left_out(name: str, limit: float) ->
 def test_the_motor_side_of_the_tx40_gives_the_joint_side() -> None:
     """q = C⁻¹ q_m / N + shift and τ = Cᵀ N τ_m, against the columns derived by the source of the data."""
     project = opened(ROOT / "examples" / "real" / "tx40.toml")
-    recording = read_recording(project.path.parent / project.spec.run[0].log)
+    recording = project.recording(project.spec.run[0])
     ratio = [32.0, 32.0, 45.0, -48.0, 45.0, 32.0]
     motor = ChannelMap(
         "t_s",

@@ -213,7 +213,7 @@ def test_the_worst_parameter_is_named() -> None:
 
 def opened(name: str) -> Project:
     project = read_project(EXAMPLES / f"{name}.toml")
-    if not all((EXAMPLES / run.log).is_file() for run in project.spec.run):
+    if not all(log.is_file() for run in project.spec.run for log in project.log_files(run)):
         pytest.skip("No recorded data: the folder 'shared/data' beside the project does not exist.")
     return project
 

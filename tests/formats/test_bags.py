@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import shutil
 import sqlite3
@@ -875,6 +876,22 @@ def test_a_database_that_was_never_closed(tmp_path: Path, bags: dict[str, Path])
     recording = read_bag(away / "run.db3", salvage=True)
     assert recording.rows == whole(recording)["stamp"].size == 50
     assert sorted(file.name for file in away.iterdir()) == ["run.db3", "run.db3-wal"]
+
+
+@pytest.mark.parametrize("kind", ["bag", "mcap", "db3"])
+def test_a_bag_may_be_packed(tmp_path: Path, kind: str) -> None:
+    file = KINDS[kind](tmp_path, arm_run()[0])
+    packed = tmp_path / f"{file.name}.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    expected = whole(read_recording(file))
+    for name, values in whole(read_recording(packed)).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_a_compressed_bag_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = KINDS["mcap by file"](tmp_path, arm_run()[0])
+    monkeypatch.setenv("STEELYARD_UNPACKED_GB", "0.000001")
+    refused(folder, "unpacks to more than 1e-06 GB")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import importlib.util
 import json
@@ -413,6 +414,16 @@ def test_the_first_bytes_decide(tmp_path: Path) -> None:
     as_mat(tmp_path, T, Q).rename(tmp_path / "mat.dat")
     as_parquet(tmp_path, T, Q).rename(tmp_path / "parquet.mat")
     assert read_recording(tmp_path / "mat.dat").rows == read_recording(tmp_path / "parquet.mat").rows == N
+
+
+@pytest.mark.parametrize("write", [as_csv, *WRITERS])
+def test_every_format_may_be_packed(tmp_path: Path, write: Callable[[Path, Array, Array], Path]) -> None:
+    file = write(tmp_path, T, Q)
+    packed = file.with_name(f"{file.name}.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    recording = read_recording(packed)
+    assert recording.name == packed.name
+    assert_same_bits(whole(recording), whole(read_recording(file)))
 
 
 def test_unknown_extension_lists_all(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from scipy.interpolate import make_interp_spline
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.formats.logs import read_recording
 from steelyard.identification.delays import Delays, at_delays, effort_shifts, estimate_delays
 from steelyard.identification.identify import identify
 from steelyard.model.model import Model
@@ -252,7 +250,7 @@ def test_what_is_inserted_into_a_log_is_found(name: str) -> None:
     robot = project.robot()
     rich = Model(robot, named_terms(rich_terms(robot)))
     channels, (entry, *_) = project.spec.channels.channel_map(), project.spec.run
-    log = read_recording(Path(project.path.parent / entry.log))
+    log = project.recording(entry)
     plain = prepare(log, robot, channels, project.preparation(), rows=entry.rows)
     lag = 3.4 / plain.rate
     columns = channels.effort.columns

@@ -117,7 +117,7 @@ def test_p0_experiment_gives_a_set_that_can_exist(seed: int) -> None:
 def recorded(name: str, role: str) -> Problem:
     """The runs of examples/real; the test is skipped where the recordings are absent."""
     project = read_project(ROOT / "examples" / "real" / f"{name}.toml")
-    shared_data(Path(project.spec.run[0].log).parent.name)
+    shared_data(project.log_files(project.spec.run[0])[0].parent.name)
     model = project.model()
     return project.problem(model, project.samples(model.robot, role))
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import steelyard.formats.robots as robot_files
@@ -295,7 +296,9 @@ def test_logs_share_the_memory_they_are_kept_in(tmp_path: Path) -> None:
     """Two logs of a project may keep half of it each, and one of very many as much as a log alone."""
     project = read_project(written(tmp_path, EXPLICIT))
     assert project.recording(project.spec.run[0]).kept_cells == KEPT_CELLS // 2
-    many = read_project(project.path).with_spec(run=project.spec.run * 100)
+    first = project.spec.run[0]
+    others = [msgspec.structs.replace(first, log=f"{k}.csv") for k in range(100)]
+    many = read_project(project.path).with_spec(run=[first, *others])
     assert many.recording(many.spec.run[0]).kept_cells == SMALL_CELLS
 
 

@@ -331,7 +331,7 @@ def test_coarse_rounding_is_told() -> None:
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_recorded_logs_have_sensible_bands_and_are_not_clipped(file: Path) -> None:
     project = read_project(file)
-    logs = [file.parent / entry.log for entry in project.spec.run]
+    logs = [log for entry in project.spec.run for log in project.log_files(entry)]
     if not all(log.exists() for log in logs) or (
         "/" in project.spec.robot and not (file.parent / project.spec.robot).exists()
     ):

@@ -890,7 +890,7 @@ def test_ur10e_left_out_runs(shared_data: Callable[..., Path]) -> None:
     listed = json.loads((shared_data("ur10e") / "runs.json").read_text("utf-8"))
     free = {run["file"]: run["active_rows_1based"] for run in listed if run["file"].startswith("ident_free_")}
     project = read_project(ROOT / "examples" / "real" / "ur10e-free.toml")
-    assert {Path(run.log).name: run.rows and list(run.rows) for run in project.spec.run} == free
+    assert {project.log_files(run)[0].name: run.rows and list(run.rows) for run in project.spec.run} == free
     problem, information = ur10e()
     judged = cross_validate(base_parameters(problem.model), information, WLS(), "runs", problem.mask)
     assert len(judged.folds) == 11

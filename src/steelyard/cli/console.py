@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from steelyard.errors import ProjectError
 from steelyard.findings import Finding
 from steelyard.report import numerals
 
@@ -22,8 +24,30 @@ from steelyard.report import numerals
 _WIDTH = None if sys.stderr is not None and sys.stderr.isatty() else 160
 people = Console(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+# The part of a log to use, as in a [[run]].
+RowsOption = Annotated[
+    tuple[int, int] | None,
+    typer.Option(help="First and last row of the log to use (counted from 1).", metavar="FIRST LAST"),
+]
+SecondsOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="Start and end of the part of the log to use [s, clock of the log].", metavar="START END"),
+]
+EpisodeOption = Annotated[
+    int | None, typer.Option(help="Episode to use, where the log holds several (LeRobot, or as in the project).")
+]
 # Numbers and ratios as text, as in pages and tables.
 number, percent = numerals.given, numerals.share
+
+
+def check_part(
+    logs: Sequence[Path], rows: tuple[int, int] | None, seconds: tuple[float, float] | None, episode: int | None
+) -> None:
+    """Raises an error unless at most one of `rows` and `seconds` limits the part of one log that is used."""
+    if rows is not None and seconds is not None:
+        raise ProjectError("--rows and --seconds both limit the part of the log that is used: give one of them.")
+    if len(logs) > 1 and not rows is seconds is episode is None:
+        raise ProjectError("--rows, --seconds and --episode apply to one log: call the command once per log.")
 
 
 def emit(document: Mapping[str, Any]) -> None:

@@ -106,7 +106,7 @@ def excite_command(
     rate: Annotated[
         float | None, typer.Option(help="Sampling rate of the motion file [Hz]. Default: 100; URScript 500.")
     ] = None,
-    rows: Annotated[
+    row_rate: Annotated[
         float | None,
         typer.Option(
             help="Rate of regression rows in the later identification [Hz]. Default: 50, or with --given that of the "
@@ -154,8 +154,8 @@ def excite_command(
     with _searching(starts, chosen.name) as (progress, on_step):
         found = excite(
             subject, allowed, duration, chosen, family_of(family, harmonics),
-            loads=loads, noise=_noise(noise), start=None if start is None else _posture(start, described), rows_hz=rows,
-            step=0.0 if hz is None else 1.0 / hz,
+            loads=loads, noise=_noise(noise), start=None if start is None else _posture(start, described),
+            rows_hz=row_rate, step=0.0 if hz is None else 1.0 / hz,
             seed=seed, starts=starts, iterations=iterations, progress=progress, on_step=on_step,
         )  # fmt: skip
     written: dict[Path, bytes] = {}

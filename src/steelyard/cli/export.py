@@ -141,8 +141,10 @@ def _spare(place: Path, reopened: Reopened) -> None:
             f"'{place}' is part of the result in '{run}', which an export must not change. Name another place with "
             "--out."
         )
-    logs = [(reopened.project.path.parent / one.log).resolve() for one in reopened.as_fitted.spec.run]
-    if where in logs or (where.suffix == ".toml" and where.exists()):
+    folder, runs = reopened.project.path.parent, reopened.as_fitted.spec.run
+    logs = [(folder / log).resolve() for one in runs for log in one.logs]
+    in_archive = where.is_file() and any(where in log.parents for log in logs)
+    if where in logs or in_archive or (where.suffix == ".toml" and where.exists()):
         raise OutputError(f"'{place}' is an input of the result (a log or a TOML file). Name another place with --out.")
 
 

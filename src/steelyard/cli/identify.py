@@ -1,4 +1,4 @@
-"""Commands that identify: `identify`, `demo`, `estimators`, and `warm`."""
+"""Commands that identify: `identify`, `report`, `demo`, `estimators`, and `warm`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, progress_bar, say, say_findings
 from steelyard.cli.door.exit_codes import exit_if_errors
 from steelyard.cli.tables import show
-from steelyard.errors import ProjectError, choices
+from steelyard.errors import OutputError, ProjectError, choices
 from steelyard.report.table import Emphasis, Table, TableColumn, table
 
 if TYPE_CHECKING:
@@ -62,6 +62,33 @@ def identify(
         say(fault, "yellow")
     say(f"Report: {done.folder / REPORT}")
     exit_if_errors(done.identification.findings)
+
+
+def report_again(
+    result: Annotated[Path, typer.Argument(help="Run folder or its result.json; its logs must still be in place.")],
+    out: Annotated[Path | None, typer.Option(help="Page to write. Default: report.html of the run folder.")] = None,
+    without_logs: Annotated[
+        bool, typer.Option("--without-logs", help="Leave out the figures that need the logs of the fit.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    from steelyard.project.output_folder import REPORT, check_file, write_files
+    from steelyard.project.result_file import result_file
+    from steelyard.project.run import page_again
+
+    page = result_file(result).parent / REPORT if out is None else out
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"--out {page}: the report is one HTML page; give a name that ends in .html.")
+    if out is not None:
+        check_file(page)
+    with progress_bar() as progress:
+        html, faults = page_again(result, without_logs, progress)
+    write_files({page: html.encode("utf-8")})
+    if as_json:
+        emit({"schema": "steelyard.report/1", "report": str(page), "section_faults": list(faults)})
+    for fault in faults:
+        say(fault, "yellow")
+    say(f"Report: {page}")
 
 
 def demo(

@@ -29,14 +29,22 @@ def init(
     out: Annotated[Path, typer.Option(help="Project file to write.")] = Path("project.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing project file.")] = False,
     topic: Annotated[str | None, typer.Option(help="Topic to read (ROS bags).")] = None,
-    episode: Annotated[int | None, typer.Option(help="Episode to read (LeRobot datasets).")] = None,
+    episode: Annotated[
+        int | None, typer.Option(help="Episode to read (LeRobot datasets). Default: a run for each.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of the clock. Default: found by name or values.", metavar="COLUMN")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Rows per second of logs without a clock [Hz].")] = None,
     hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
     from steelyard.project.draft import draft_project, write_draft
 
-    draft = draft_project(robot, logs, out, topic=topic, episode=episode, held=option_values.listed(hold))
+    draft = draft_project(
+        robot, logs, out, topic=topic, episode=episode, time=time, rate_hz=rate, held=option_values.listed(hold)
+    )
     write_draft(draft, force)
     if as_json:
         emit(_document(draft))
@@ -51,7 +59,9 @@ def _document(draft: Draft) -> dict[str, object]:
     questions = guess.pop("findings")
     robot = draft.robot
     known = {"project": draft.path, "robot": robot.name, "joints": robot.axis_names}
-    return record("steelyard.init/2", known, guess=guess, robot_findings=plain(robot.findings), questions=questions)
+    runs = plain(draft.runs)
+    found = plain(robot.findings)
+    return record("steelyard.init/2", known, guess=guess, **runs, robot_findings=found, questions=questions)
 
 
 def _show(draft: Draft) -> None:
@@ -73,6 +83,8 @@ def _show(draft: Draft) -> None:
         rows.append(("v", "—", "", "", f"left out, positions are differentiated: {guess.left_out}"))
     show(table("guess", "", columns, rows))
     _show_others(guess)
+    for note in draft.runs.notes:
+        say(note)
     say_findings((*draft.robot.findings, *guess.findings))
     blank = any(one.severity == "error" for one in guess.findings)
     say(f"Project: {draft.path}" + (" (fill in the missing entries, then identify)" if blank else ""), "bold")

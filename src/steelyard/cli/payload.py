@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, progress_bar, say, say_findings
+from steelyard.cli.console import (
+    EpisodeOption,
+    JsonFlag,
+    RowsOption,
+    SecondsOption,
+    check_part,
+    emit,
+    progress_bar,
+    say,
+    say_findings,
+)
 from steelyard.cli.tables import show
 from steelyard.errors import ProjectError, choices
 
@@ -36,14 +46,9 @@ def payload_command(
             autocompletion=option_values.completing(option_values.FREE),
         ),
     ] = None,
-    rows: Annotated[
-        tuple[int, int] | None,
-        typer.Option(help="First and last row of the log to use (counted from 1).", metavar="FIRST LAST"),
-    ] = None,
-    seconds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(help="Start and end of the part of the log to use [s, clock of the log].", metavar="START END"),
-    ] = None,
+    rows: RowsOption = None,
+    seconds: SecondsOption = None,
+    episode: EpisodeOption = None,
     name: Annotated[str, typer.Option(help="Name of the payload in the output.")] = "payload",
     out: Annotated[Path | None, typer.Option(help=f"Folder to write {DOCUMENT} to. Default: no file.")] = None,
     as_json: JsonFlag = False,
@@ -54,14 +59,11 @@ def payload_command(
     from steelyard.project.output_folder import check_folder, write_folder
     from steelyard.project.reopen import reopen
 
-    if rows is not None and seconds is not None:
-        raise ProjectError("--rows and --seconds both limit the part of the log that is used: give one of them.")
-    if len(logs) > 1 and (rows is not None or seconds is not None):
-        raise ProjectError("--rows and --seconds apply to one log: call the command once per log.")
+    check_part(logs, rows, seconds, episode)
     body = Payload(name, link, known=_known(known or ()))
     if out is not None:
         check_folder(out, (DOCUMENT,))
-    reopened = reopen(result, logs, rows=rows, seconds=seconds)
+    reopened = reopen(result, logs, rows=rows, seconds=seconds, episode=episode)
     with progress_bar() as progress:
         problem, runs = reopened.problem(progress)
         found = weigh_payload(reopened.result, problem, body, tuple(dict.fromkeys(free or ())), progress)

@@ -10,12 +10,8 @@ import typer
 from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, percent, progress_bar, say, say_findings
 from steelyard.cli.tables import show
-from steelyard.errors import DataError
 
 if TYPE_CHECKING:
-    from steelyard.project.reopen import Reopened
-    from steelyard.regression.observe import Progress
-    from steelyard.regression.problem import Problem
     from steelyard.validation.twin import Twin
 
 
@@ -32,23 +28,12 @@ def twin_command(
     # without other logs: those of the fit are read again
     reopened = reopen(result, [])
     with progress_bar() as progress:
-        problem = _fitted(reopened, progress)
+        problem = reopened.fit_problem(progress)
         found = twin(reopened.result, problem, reopened.project.estimator(), runs, seed, progress)
     if as_json:
         more = {"verdict": found.verdict, "coverage": found.coverage, "sigma_ratio": found.sigma_ratio}
         emit(record("steelyard.twin/1", found, **more))
     _show(found)
-
-
-def _fitted(reopened: Reopened, progress: Progress) -> Problem:
-    """The problem of the fit on its own runs."""
-    project = reopened.as_fitted
-    samples = project.samples(reopened.model.robot, "identify", progress)
-    known = {one.name: one.sha256 for one in reopened.result.runs}
-    for run in samples:
-        if known.get(run.name, run.sha256) != run.sha256:
-            raise DataError(f"The log of run '{run.name}' has changed since the fit. Identify again.")
-    return project.problem(reopened.model, samples)
 
 
 def _show(found: Twin) -> None:

@@ -11,7 +11,18 @@ import numpy as np
 import typer
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, percent, progress_bar, say, say_findings
+from steelyard.cli.console import (
+    EpisodeOption,
+    JsonFlag,
+    RowsOption,
+    SecondsOption,
+    check_part,
+    emit,
+    percent,
+    progress_bar,
+    say,
+    say_findings,
+)
 from steelyard.cli.door.exit_codes import ExitCode, exit_if_errors
 from steelyard.cli.tables import show
 from steelyard.errors import ProjectError
@@ -34,6 +45,9 @@ def validate_logs(
     load: Annotated[
         str, typer.Option(help="Payload that the robot carries in these logs: a name of the project.")
     ] = option_values.UNLOADED,
+    rows: RowsOption = None,
+    seconds: SecondsOption = None,
+    episode: EpisodeOption = None,
     simulated: Annotated[
         bool,
         typer.Option(
@@ -50,7 +64,8 @@ def validate_logs(
 
     if fail_above is not None and not 0.0 < fail_above < float("inf"):
         raise ProjectError(f"--fail-above must be a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
-    reopened = reopen(result, logs, load=load)
+    check_part(logs, rows, seconds, episode)
+    reopened = reopen(result, logs, rows=rows, seconds=seconds, episode=episode, load=load)
     with progress_bar() as progress:
         problem, runs = reopened.problem(progress)
         judged = validate(reopened.result, problem, runs, progress)

@@ -30,14 +30,14 @@ def check_limits(model: Model, limits: MotionLimits, duration: float, rate_hz: f
         raise DataError(f"The limits are for {len(limits.lower)} joints; '{model.robot.name}' has {len(joints)}.")
     for what, value in (
         ("duration of a motion (--duration) [s]", duration),
-        ("rate of rows (rate_hz, --rows) [Hz]", rate_hz),
+        ("rate of rows (rate_hz, --row-rate) [Hz]", rate_hz),
     ):
         if not (np.isfinite(value) and value > 0.0):
             raise DataError(f"The {what} must be positive, not {value:g}.")
     if duration * rate_hz > MOST_SAMPLES:
         raise DataError(
             f"A duration of {duration:g} s at {rate_hz:g} rows per second gives {duration * rate_hz:.4g} samples, and "
-            f"a design uses at most {MOST_SAMPLES}: give a shorter --duration, or fewer --rows (rate_hz)."
+            f"a design uses at most {MOST_SAMPLES}: give a shorter --duration, or a lower --row-rate (rate_hz)."
         )
     for i, joint in enumerate(joints):
         unit = "m" if joint.is_prismatic else "rad"

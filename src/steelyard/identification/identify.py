@@ -78,7 +78,7 @@ def identify(
         unseen=None if other is None else score(other, theta, problem.mask),
         unseen_nominal=None if other is None or nominal is None else score(other, nominal, problem.mask),
         runs=tuple(
-            RunRecord(r.name, r.role, r.load, r.source, r.sha256, r.rate, (*r.history, problem.row_rule(r)))
+            RunRecord(r.name, r.role, r.load, r.source, r.sha256, r.rate, (*r.history, problem.row_rule(r)), r.part)
             for r in (*problem.runs, *(held_out.runs if held_out else ()))
         ),
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),

@@ -21,7 +21,8 @@ from steelyard.signals.channels import Drives
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run that was used: its name, role, load case, source, hash and processing."""
+    """A run that was used: its name, role, load case, source, hash, processing, and part of the source (a topic or an
+    episode)."""
 
     name: str
     role: str
@@ -30,6 +31,7 @@ class RunRecord:
     sha256: str
     rate_hz: float
     history: tuple[str, ...]
+    part: str = ""
 
 
 @dataclass(frozen=True)

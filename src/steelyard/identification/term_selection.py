@@ -21,7 +21,7 @@ from steelyard.model.terms.registry import offered_terms
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Samples
+from steelyard.signals.samples import Samples, same_log
 
 # With fewer independent runs it cannot be decided whether a term transfers to other motions.
 FEWEST_RUNS = 5
@@ -105,7 +105,7 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
 
 
 def _same_motion(one: Samples, other: Samples) -> bool:
-    if one.sha256 and (one.sha256, one.part) == (other.sha256, other.part):
+    if same_log(one, other):
         return True
     travel = np.maximum(one.travel, other.travel)
     apart = np.maximum(np.abs(one.lowest - other.lowest), np.abs(one.highest - other.highest))

@@ -23,6 +23,7 @@ from steelyard.physical.nearest import NOISE_SIGMA
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import Score, score
+from steelyard.signals.samples import same_log
 
 # What may be fitted again on the loaded runs, by the names of its terms: friction changes from day to day.
 FREE = {
@@ -293,11 +294,11 @@ def _result(result: Identification, balance: Balance, fit: Fit, spread: tuple[Ar
 def _run_findings(result: Identification, problem: Problem) -> tuple[Finding, ...]:
     """Findings on the runs themselves, and on runs that were also used in the fit."""
     out = list(problem.findings)
-    fitted = {record.sha256: record for record in result.runs if record.role == "identify" and record.sha256}
     for run in problem.runs:
-        if run.sha256 in fitted:
+        used = next((one for one in result.runs if one.role == "identify" and same_log(one, run)), None)
+        if used is not None:
             message = (
-                f"'{run.name}' was used to identify the robot, with load \"{fitted[run.sha256].load}\": the robot "
+                f"'{run.name}' was used to identify the robot, with load \"{used.load}\": the robot "
                 "parameters already include it"
             )
             advice = "identify the robot without this run, or declare the payload in the project"

@@ -20,7 +20,7 @@ from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.robots.holding import hold
 from steelyard.model.robot import Robot
 from steelyard.signals.channels import GAIN_PER
-from steelyard.signals.guess import Guess, GuessedSignal, guess_channels
+from steelyard.signals.guess import Guess, GuessedRuns, GuessedSignal, guess_channels, guess_runs
 from steelyard.signals.guess.absent_joints import absence_finding, absent_joints
 from steelyard.signals.guess.choose import COMMANDED
 from steelyard.signals.guess.names import range_of
@@ -36,6 +36,7 @@ class Draft:
     path: Path
     text: str
     guess: Guess
+    runs: GuessedRuns
     robot: Robot
 
 
@@ -46,28 +47,32 @@ def draft_project(
     *,
     topic: str | None = None,
     episode: int | None = None,
+    time: str | None = None,
+    rate_hz: float | None = None,
     held: Sequence[str] = (),
 ) -> Draft:
     """The project file for these logs; paths in it are relative to `path`.
 
-    `held` are joints that do not move ("finger*=0.02"); joints that the logs do not have are held too.
+    `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock. `held` are joints
+    that do not move ("finger*=0.02"); joints that the logs do not have are held too.
     """
     described = read_robot(robot, held=held)
-    recordings = [read_recording(log, topic=topic, episode=episode) for log in logs]
+    recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     absent = absent_joints(recordings[0].columns, described)
     if absent:
         said, described = described.findings, hold(described, absent)
         described = replace(described, findings=(*said, absence_finding(absent, described.held)))
-    guess = guess_channels(recordings, described, HEADERS)
+    guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
+    runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [
         *_top(guess, logs),
         "",
         *_settings(stated_robot(robot, path), described, (*held, *absent), guess),
         "",
-        *_channels(guess, described),
-        *_runs(logs, path, topic, episode),
+        *_channels(guess, runs, described),
+        *_runs(runs, logs, path, topic, episode),
     ]
-    return Draft(path, "\n".join(lines) + "\n", guess, described)
+    return Draft(path, "\n".join(lines) + "\n", guess, runs, described)
 
 
 def stated_robot(robot: str, project: Path) -> str:
@@ -147,12 +152,17 @@ def _settings(source: str, robot: Robot, held: Sequence[str], guess: Guess) -> I
     yield '# missing = "error"      # or "drop": rows with an empty cell'
 
 
-def _channels(guess: Guess, robot: Robot) -> Iterator[str]:
+def _channels(guess: Guess, runs: GuessedRuns, robot: Robot) -> Iterator[str]:
     yield "[channels]"
     for other in guess.time.others:
         yield from _comment(f"not used: {range_of(other.columns)} ({other.why})")
     yield from _checks(guess, "time")
-    yield f"time = {{ column = {_quoted(guess.time.column)}, unit = {_quoted(guess.time.unit)} }}"
+    if guess.time.is_stated:
+        yield f"time = {{ rate_hz = {guess.time.rate_hz!r} }}   # the rows per second of a log without a clock"
+    else:
+        yield f"time = {{ column = {_quoted(guess.time.column)}, unit = {_quoted(guess.time.unit)} }}"
+    if runs.episode is not None:
+        yield f"episode = {_quoted(runs.episode)}   # the column that numbers the episodes of a log"
     for label, signal in guess.signals.items():
         yield ""
         yield f"[channels.{label}]"
@@ -195,22 +205,33 @@ def _checks(guess: Guess, label: str) -> Iterator[str]:
             yield from _comment(f"{one.where.partition('.')[2]}: {one.message}; {one.fix}")
 
 
-def _runs(logs: Sequence[Path], path: Path, topic: str | None, episode: int | None) -> Iterator[str]:
+def _runs(
+    guessed: GuessedRuns, logs: Sequence[Path], path: Path, topic: str | None, episode: int | None
+) -> Iterator[str]:
     twice = len({log.name for log in logs}) < len(logs)
-    for k, log in enumerate(logs):
-        yield ""
-        if k == 0:
-            yield from _comment('Keep one motion for validation: a run with role = "validate" is scored, not fitted.')
+    yield ""
+    for note in guessed.notes:
+        yield from _comment(note)
+    if len(guessed.runs) < 2:
+        yield from _comment('Keep one motion for validation: a run with role = "validate" is scored, not fitted.')
+    for k, run in enumerate(guessed.runs):
+        if k:
+            yield ""
+        files = [_relative(logs[log], path) for log in run.logs]
+        number = episode if run.episode is None else run.episode
         yield "[[run]]"
-        yield f"log = {_quoted(_relative(log, path))}"
-        if twice:
-            yield f"name = {_quoted(_relative(log, path))}"
+        yield f"log = {_quoted(files[0]) if len(files) == 1 else '[' + ', '.join(map(_quoted, files)) + ']'}"
+        if twice or run.episode is not None:
+            first = files[0] if twice else logs[run.logs[0]].name
+            yield f"name = {_quoted(first if run.episode is None else f'{first} {run.episode}')}"
+        if run.role != "identify":
+            yield f"role = {_quoted(run.role)}   # scored, not fitted"
         if topic is not None:
             yield f"topic = {_quoted(topic)}"
-        if episode is not None:
-            yield f"episode = {episode}"
+        if number is not None:
+            yield f"episode = {number}"
         if k == 0:
-            yield '# role = "identify"       # or "validate"'
+            yield from ('# role = "identify"       # or "validate"',) if run.role == "identify" else ()
             yield "# seconds = [0.0, 10.0]   # the part to use, in log time; or rows = [1, 1000]"
             yield '# load = "none"           # or the name of the [[payload]] it carries'
 

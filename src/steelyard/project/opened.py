@@ -15,7 +15,9 @@ from steelyard.formats.robots.toml_springs import SpringTable, with_springs
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import Term
-from steelyard.project.spec import EstimatorSpec, PayloadSpec, RunSpec, TermSpec
+from steelyard.project.spec import ChannelsSpec, EstimatorSpec, PayloadSpec, RunSpec, TermSpec
+from steelyard.signals.composed import joined, with_rate
+from steelyard.signals.episodes import one_episode
 from steelyard.signals.recording import SMALL_CELLS, Progress, Recording
 
 # Numbers that the logs of a project may keep in memory after their first pass: 128 MB of them, in equal shares. A log
@@ -65,16 +67,31 @@ class Opened:
 
         return self._once(("robot", *_place(source), gravity, springs, held), as_mounted)
 
-    def recording(self, log: Path, run: RunSpec, count: int, progress: Progress | None = None) -> Recording:
-        """The recording in the log of a run, one of `count` that share the memory."""
+    def recording(
+        self, logs: Sequence[Path], run: RunSpec, channels: ChannelsSpec, count: int, progress: Progress | None = None
+    ) -> Recording:
+        """The recording in the logs of a run; `count` logs share the memory."""
+        rate_hz, rule = channels.time.rate_hz, channels.episodes
+        kept_cells = max(SMALL_CELLS, KEPT_CELLS // max(1, count))
 
-        def read() -> Recording:
+        def whole(log: Path) -> Recording:
             found = read_recording(
-                log, run.delimiter, topic=run.topic, episode=run.episode, salvage=run.salvage, progress=progress
+                log, run.delimiter, topic=run.topic, every_episode=True, salvage=run.salvage, progress=progress
             )
-            return replace(found, kept_cells=max(SMALL_CELLS, KEPT_CELLS // max(1, count)))
+            return replace(found, kept_cells=kept_cells)
 
-        return self._once(("log", str(log), run.delimiter, run.topic, run.episode, run.salvage), read)
+        def one(log: Path) -> Recording:
+            # the runs of one log share its rows in memory
+            read = self._once(("log", str(log), run.delimiter, run.topic, run.salvage), lambda: whole(log))
+            return one_episode(read, run.episode, rule)
+
+        def as_run() -> Recording:
+            found = one(logs[0]) if len(logs) == 1 else joined([one(log) for log in logs])
+            found = found if rate_hz is None else with_rate(found, rate_hz)
+            return replace(found, kept_cells=kept_cells)
+
+        made_from = (run.delimiter, run.topic, run.episode, run.salvage, rate_hz, rule)
+        return self._once(("run", *map(str, logs), *made_from), as_run)
 
     def model(self, robot: Robot, terms: Sequence[Term], payloads: Sequence[PayloadSpec]) -> Model:
         """The model of a robot given by `robot`, with these terms and payloads."""

@@ -14,11 +14,13 @@ import msgspec
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import Estimator
 from steelyard.estimators.estimator import GAINS, SIMULATION, needs
+from steelyard.formats.logs import KNOWN, PACKED
 from steelyard.formats.robots import builtin_robots
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_term, plain_terms, rich_terms
 from steelyard.project.opened import Opened
+from steelyard.project.output_folder import RESULT
 from steelyard.project.spec import (
     AUTO,
     NONE,
@@ -140,9 +142,14 @@ class Project:
         and its joints that do not move held."""
         return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring, self.spec.hold)
 
+    def log_files(self, run: RunSpec) -> list[Path]:
+        """The files of a run, in the order in which they continue each other."""
+        return [self.path.parent / log for log in run.logs]
+
     def recording(self, run: RunSpec, progress: Progress | None = None) -> Recording:
-        """The log of a run."""
-        return self.opened.recording(self.path.parent / run.log, run, len(self.spec.run), progress)
+        """The log of a run, or its logs as one; with a clock if the project states the rate of the rows."""
+        count = len({log for one in self.spec.run for log in one.logs})
+        return self.opened.recording(self.log_files(run), run, self.spec.channels, count, progress)
 
     def model(self) -> Model:
         """The robot with the terms of the file: "default", "plain", or a list."""
@@ -259,11 +266,30 @@ def read_project(path: str | Path) -> Project:
     try:
         data = tomllib.loads(file.read_text("utf-8-sig"))
     except FileNotFoundError:
+        if str(file) in builtin_robots():
+            raise ProjectError(f"'{file}' is {_A_ROBOT.format(file)}") from None
         raise ProjectError(f"No project file '{file}'. Write one with `steelyard init`, or correct the path.") from None
     except IsADirectoryError:
-        raise ProjectError(f"'{file}' is a folder; give the project file in it.") from None
+        kind = _A_RESULT if (file / RESULT).is_file() else "a folder; give the project file in it."
+        raise ProjectError(f"'{file}' is {kind}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProjectError(f"'{file}' is not valid TOML: {error}.") from None
+        raise ProjectError(f"'{file}' is {_another_kind(file) or f'not valid TOML: {error}.'}") from None
     except (OSError, ValueError) as error:
         raise ProjectError(f"Cannot read '{file}': {error}.") from None
+    if "convention" in data and "run" not in data:
+        raise ProjectError(f"'{file}' is {_A_ROBOT.format(file)}")
     return Project(checked_spec(data, file), file)
+
+
+_A_ROBOT = "a robot, not a project file. Write a project file for it and its logs first: `steelyard init {} LOG …`."
+_A_RESULT = "a result, not a project file. To write its page again: `steelyard report`."
+
+
+def _another_kind(file: Path) -> str:
+    """What a file is that is not a project file, by its name, and what to do with it; "" if that is not known."""
+    suffix = file.suffix.lower()
+    if suffix in (".urdf", ".xml", ".mjcf", ".xacro"):
+        return _A_ROBOT.format(file)
+    if suffix in (*KNOWN, *PACKED):
+        return f"a log, not a project file. Write a project file first: `steelyard init ROBOT {file}`."
+    return _A_RESULT if file.name == RESULT else ""

@@ -20,7 +20,7 @@ from steelyard.project.result_file import identification, read_document, result_
 from steelyard.regression.problem import Problem
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
-from steelyard.signals.samples import Samples
+from steelyard.signals.samples import Samples, same_log
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Origin:
 
     project         the project with numbers instead of "auto"; None for a result of a program
     project_folder  the folder that its paths start from, relative to the run folder
+    project_file    the name of its file
     rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
     robot_sha256    hash of the robot file
     """
 
     project: ProjectSpec | None = None
     project_folder: str | None = None
+    project_file: str = "project.toml"
     rest_speeds: tuple[float, ...] | None = None
     robot_sha256: str | None = None
 
@@ -54,6 +56,19 @@ class Reopened:
         """The project on the logs of the fit itself."""
         return self.project.with_spec(run=list(self.fitted))
 
+    def fit_problem(self, progress: Progress | None = None) -> Problem:
+        """The problem of the fit on its own runs; an error if a log has changed since then."""
+        return self.as_fitted.problem(self.model, self.fitted_samples("identify", progress))
+
+    def fitted_samples(self, role: str, progress: Progress | None = None) -> tuple[Samples, ...]:
+        """The runs of a role in the project of the fit; an error if a log has changed since then."""
+        samples = self.as_fitted.samples(self.model.robot, role, progress)
+        known = {one.name: one.sha256 for one in self.result.runs}
+        for run in samples:
+            if known.get(run.name, run.sha256) != run.sha256:
+                raise DataError(f"The log of run '{run.name}' has changed since the fit. Identify again.")
+        return samples
+
     def problem(self, progress: Progress | None = None) -> tuple[Problem, tuple[Samples, ...]]:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""
         runs = self.project.samples(self.model.robot, "validate", progress)
@@ -61,17 +76,17 @@ class Reopened:
 
     def load_findings(self, runs: Sequence[Samples]) -> tuple[Finding, ...]:
         """Runs that carried another load in the fit than is stated now."""
-        fitted = {record.sha256: record.load for record in self.result.runs if record.sha256}
+        loads = [(run, one.load) for run in runs for one in self.result.runs if same_log(run, one)]
         return tuple(
             Finding(
                 "load-differs",
                 "warning",
-                f'it carried "{fitted[run.sha256]}" in the fit and is scored with "{run.load}" now',
+                f'it carried "{load}" in the fit and is scored with "{run.load}" now',
                 run.name,
-                f"add --load {fitted[run.sha256]}" if fitted[run.sha256] != UNLOADED else "leave out --load",
+                f"add --load {load}" if load != UNLOADED else "leave out --load",
             )
-            for run in runs
-            if fitted.get(run.sha256, run.load) != run.load
+            for run, load in loads
+            if load != run.load
         )
 
 
@@ -81,9 +96,11 @@ def reopen(
     *,
     rows: tuple[int, int] | None = None,
     seconds: tuple[float, float] | None = None,
+    episode: int | None = None,
     load: str = UNLOADED,
 ) -> Reopened:
-    """A run folder or its result.json with other logs of the same robot and columns; `rows` or `seconds` of each.
+    """A run folder or its result.json with other logs of the same robot and columns; `rows`, `seconds` or `episode` of
+    each.
 
     `load` is what they all carry, one of the project's payloads.
     """
@@ -99,8 +116,8 @@ def reopen(
             f"'{file}' was written without a project, so its channel map is not known. "
             "Use the function of the same name from Python, or identify again from a project file."
         )
-    spec = _with_runs(origin.project, logs, rows, seconds, load)
-    project = _placed(spec, file, origin.project_folder).with_prepare(rest=_rest_speeds(origin, spec))
+    spec = _with_runs(origin.project, logs, RunSpec("", "validate", load, rows=rows, seconds=seconds, episode=episode))
+    project = _placed(spec, file, origin).with_prepare(rest=_rest_speeds(origin, spec))
     model = project.model()
     if origin.robot_sha256 not in (None, model.robot.sha256):
         raise SteelyardError(
@@ -111,14 +128,9 @@ def reopen(
     return Reopened(file, result, project, model, tuple(origin.project.run))
 
 
-def _with_runs(
-    spec: ProjectSpec,
-    logs: Sequence[Path],
-    rows: tuple[int, int] | None,
-    seconds: tuple[float, float] | None,
-    load: str,
-) -> ProjectSpec:
-    """The project with the logs as its runs, each to validate."""
+def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:
+    """The project with the logs as its runs, each like `run`."""
+    load = run.load
     if load not in (known := [UNLOADED, *(payload.name for payload in spec.payload)]):
         raise ProjectError(
             f"{choices('load', load, known)} A load is a [[payload]] of the project the result came from: declare it "
@@ -126,12 +138,11 @@ def _with_runs(
         )
     twice = len({log.name for log in logs}) < len(logs)
     runs = [
-        RunSpec(
-            str(log.resolve()), "validate", load,
-            name=str(log) if twice else log.name, rows=rows, seconds=seconds, delimiter=spec.delimiter,
+        msgspec.structs.replace(
+            run, log=str(log.resolve()), name=str(log) if twice else log.name, delimiter=spec.delimiter
         )
         for log in logs
-    ]  # fmt: skip
+    ]
     return msgspec.structs.replace(spec, run=runs)
 
 
@@ -144,12 +155,13 @@ def _rest_speeds(origin: Origin, spec: ProjectSpec) -> Numbers:
     return list(origin.rest_speeds)
 
 
-def _placed(spec: ProjectSpec, file: Path, stated: str | None) -> Project:
+def _placed(spec: ProjectSpec, file: Path, origin: Origin) -> Project:
     """The project in the folder that its paths start from: as the result says, else next to the run folder, else the
     current folder."""
     run_folder = file.resolve().parent
+    stated = origin.project_folder
     places = [*([run_folder / stated] if stated else []), run_folder.parent, Path.cwd()]
-    candidates = [Project(spec, place / "project.toml") for place in places]
+    candidates = [Project(spec, place / origin.project_file) for place in places]
     for project in candidates:
         if project.robot_file is None or project.robot_file.is_file():
             return project

@@ -15,13 +15,14 @@ from steelyard.errors import SteelyardError
 from steelyard.estimators.huber import robust_fit
 from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import as_identified, correlation_finding, predict
+from steelyard.identification.prediction import Prediction, as_identified, correlation_finding, predict
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.documents import text
 from steelyard.project.output_folder import REPORT, RESULT, RUN_FILES, check_folder, write_folder
 from steelyard.project.project import Project
+from steelyard.project.reopen import reopen
 from steelyard.project.result_file import document, read_document
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
@@ -88,6 +89,26 @@ def run(
     return RunResult(result, data, folder, tuple(faults))
 
 
+@single_threaded
+def page_again(
+    place: Path, without_logs: bool = False, progress: Progress | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """The report of a result as HTML, the same bytes as from `run` unless the program or its sections have changed, and
+    a sentence per section that failed.
+
+    `without_logs` leaves out the figures and tables that need the logs of the fit.
+    """
+    reopened = reopen(place, [])
+    result, faults = reopened.result, list[str]()
+    predictions: tuple[Prediction, ...] = ()
+    if not without_logs:
+        torque = as_identified(reopened.fit_problem(progress), result)
+        unseen = reopened.fitted_samples("validate", progress)
+        predictions = tuple(predict(torque.with_runs([run]), run, result.theta) for run in (*torque.runs, *unseen))
+    links = {payload.name: payload.link for payload in reopened.model.payloads}
+    return render(result, predictions, reopened.project.name, links, faults.append), tuple(faults)
+
+
 def _own_files(folder: Path) -> tuple[str, ...]:
     """The files of a run folder that a new run may replace: tables only if the folder's result.json lists them, because
     a user's file may have the same name."""
@@ -115,6 +136,7 @@ def run_document(
     used = {"name": result.estimator, "options": result.estimator_options}
     return document(result, msgspec.to_builtins(project.spec) | {"estimator": used}) | {
         "project_folder": os.path.relpath(project.path.resolve().parent, folder.resolve()),
+        "project_file": project.path.name,
         "rest_speeds": list(rest_speeds),
         "robot_sha256": project.robot().sha256,
         "selection": selection,

@@ -21,6 +21,8 @@ from steelyard.model.robot import Robot
 from steelyard.model.terms import OnJoints, Term
 from steelyard.regression.problem import REST_SHARE
 from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
+from steelyard.signals.composed import ROW_CLOCK
+from steelyard.signals.episodes import Episodes
 from steelyard.simulation.closed_loop import Loop
 from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.simulation.experiment import SOURCES
@@ -34,10 +36,12 @@ Vector = tuple[float, float, float]
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] time: the clock's column and unit (s, ms, us, ns)."""
+    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of the rows of a log without a
+    clock."""
 
-    column: str
+    column: str | None = None
     unit: str = "s"
+    rate_hz: float | None = None
 
 
 class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,11 +71,19 @@ class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
     v: SignalSpec | None = None
     reference: SignalSpec | None = None
     reference_v: SignalSpec | None = None
+    episode: str | None = None
+
+    @property
+    def episodes(self) -> Episodes | None:
+        """How a log of several episodes is cut: by the column that numbers them, else where the clock restarts."""
+        if self.episode is not None:
+            return Episodes(self.episode)
+        return None if self.time.column is None else Episodes(self.time.column, restarts=True)
 
     def channel_map(self) -> ChannelMap:
         optional = (self.v, self.reference, self.reference_v)
         return ChannelMap(
-            self.time.column,
+            ROW_CLOCK if self.time.column is None else self.time.column,
             self.q.signal(),
             self.effort.signal(),
             self.time.unit,
@@ -148,9 +160,9 @@ class LoopSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[[run]]: one log, its role and load case, and the part of it to use."""
+    """[[run]]: one log, or several that continue each other; role and load case, and the part of it to use."""
 
-    log: str
+    log: str | list[str]
     role: str = "identify"
     load: str = "none"
     name: str | None = None
@@ -160,6 +172,16 @@ class RunSpec(msgspec.Struct, forbid_unknown_fields=True):
     topic: str | None = None
     episode: int | None = None
     salvage: bool = False
+
+    @property
+    def logs(self) -> list[str]:
+        """The files, in the order in which they continue each other."""
+        return [self.log] if isinstance(self.log, str) else self.log
+
+    @property
+    def label(self) -> str:
+        """The files as text."""
+        return " + ".join(self.logs)
 
 
 class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -270,7 +292,14 @@ def _check(spec: ProjectSpec, file: Path) -> None:
         if run.role not in ROLES:
             raise ProjectError(f"'{file}': " + choices("role", run.role, ROLES))
         if run.rows is not None and run.seconds is not None:
-            raise ProjectError(f"'{file}': run '{run.log}' has both 'rows' and 'seconds'; keep one.")
+            raise ProjectError(f"'{file}': run '{run.label}' has both 'rows' and 'seconds'; keep one.")
+        if not run.logs:
+            raise ProjectError(f"'{file}': a [[run]] has an empty list of logs; name at least one file.")
+        if len(run.logs) > 1 and run.episode is not None:
+            raise ProjectError(
+                f"'{file}': run '{run.label}' has an 'episode' and several logs; an episode lies in one log: name that."
+            )
+    _check_clock(spec.channels.time, file)
     if not any(run.role == "identify" for run in spec.run):
         raise ProjectError(f"'{file}': no [[run]] has role = \"identify\"; there is nothing to fit.")
     if not 0.0 <= spec.sign_width < float("inf"):
@@ -284,6 +313,16 @@ def _check(spec: ProjectSpec, file: Path) -> None:
         raise ProjectError(f"'{file}': " + choices("estimator", name, ESTIMATORS))
     _check_payloads(spec, file)
     _check_experiment(spec, file)
+
+
+def _check_clock(time: TimeSpec, file: Path) -> None:
+    if (time.column is None) == (time.rate_hz is None):
+        raise ProjectError(
+            f"'{file}': time in [channels] needs either the 'column' of the clock or, for a log without a clock, "
+            "'rate_hz', the rows per second."
+        )
+    if time.rate_hz is not None and not 0.0 < time.rate_hz < float("inf"):
+        raise ProjectError(f"'{file}': rate_hz of time in [channels] must be positive [Hz], not {time.rate_hz}.")
 
 
 def _check_experiment(spec: ProjectSpec, file: Path) -> None:

@@ -34,6 +34,7 @@ from steelyard.regression.problem import REST_SPEED
 from steelyard.report.convergence import render_history
 from steelyard.report.page import render
 from steelyard.signals.channels import UNKNOWN, resolve
+from steelyard.signals.composed import ROW_CLOCK
 from steelyard.signals.prepare import Preparation
 from steelyard.signals.recording import Chunk, Progress
 
@@ -68,7 +69,7 @@ class WatchPlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the log that are read."""
+        """The clock and the columns of the log that are read."""
         return resolve(self.project.spec.channels.channel_map(), self.model.robot).columns
 
     def row_rate(self, rate: float) -> float:
@@ -78,7 +79,8 @@ class WatchPlan:
         return rate / Decimator.design(rate, self.project.lowpass_hz(), spec.decimate, late).factor
 
     def open(self) -> GrowingLog:
-        return GrowingLog(self.log, self.columns, self.project.spec.run[0].delimiter)
+        logged = [name for name in self.columns if name != ROW_CLOCK]
+        return GrowingLog(self.log, logged, self.project.spec.run[0].delimiter)
 
 
 def plan(
@@ -103,7 +105,7 @@ def plan(
         )
     stated = project.estimator()
     run, log = _run(project, log)
-    others = [one for one in spec.run if one.role == "identify" and not _same(project.path.parent / one.log, log)]
+    others = [one for one in spec.run if one.role == "identify" and not _reads(project, one, log)]
     known = others or ([run] if finished else [])
     asked = project.with_spec(estimator="rls", run=known or [run])
     model, rate, findings = asked.model(), spec.prepare.rate_hz, ()
@@ -130,15 +132,20 @@ def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
     folder = project.path.parent
     if log is None:
         first = next(one for one in project.spec.run if one.role == "identify")
-        if first.rows is not None or first.seconds is not None:
+        if len(first.logs) > 1:
             raise ProjectError(
-                f"'{project.path}' uses only a part of '{first.log}' (rows or seconds), but a log is followed as a "
-                f"whole: add --follow {first.log} to do so."
+                f"'{project.path}': the first run is made of several logs ({first.label}), and one log is followed: "
+                f"name it with --follow, e.g. --follow {first.logs[-1]}."
             )
-        return first, folder / first.log
+        if first.rows is not None or first.seconds is not None or first.episode is not None:
+            raise ProjectError(
+                f"'{project.path}' uses only a part of '{first.label}' (rows, seconds or episode), but a log is "
+                f"followed as a whole: add --follow {first.label} to do so."
+            )
+        return first, project.log_files(first)[0]
     for one in project.spec.run:
-        if _same(folder / one.log, log):
-            return msgspec.structs.replace(one, role="identify", rows=None, seconds=None), log
+        if len(one.logs) == 1 and _reads(project, one, log):
+            return msgspec.structs.replace(one, role="identify", rows=None, seconds=None, episode=None), log
     try:
         path = os.path.relpath(log.resolve(), folder.resolve())
     except ValueError:  # another drive
@@ -146,8 +153,9 @@ def _run(project: Project, log: Path | None) -> tuple[RunSpec, Path]:
     return RunSpec(path, delimiter=project.spec.delimiter), log
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+def _reads(project: Project, run: RunSpec, log: Path) -> bool:
+    """True if the log is one of the run's."""
+    return any(one.resolve() == log.resolve() for one in project.log_files(run))
 
 
 def _open_ends(prepare: Any) -> tuple[str, ...]:
@@ -234,11 +242,11 @@ class Follower:
 
     def poll(self) -> Iterator[Refresh]:
         """Refreshes due to one block of new rows."""
-        yield from self._take(self.log.read())
+        yield from self._take(self._clocked(self.log.read()))
 
     def end(self) -> Refresh:
         """End of the log: process the waiting rows, and return the estimate from all of them."""
-        for _ in self._take(self.log.end(), ended=True):
+        for _ in self._take(self._clocked(self.log.end()), ended=True):
             pass
         if self.online is None:
             raise DataError(
@@ -280,6 +288,14 @@ class Follower:
         (run,) = project.spec.run
         run = msgspec.structs.replace(run, seconds=(self.online.start, self.online.change.t))
         return project.with_spec(run=[run])
+
+    def _clocked(self, chunk: Chunk) -> Chunk:
+        """The rows with their time, where the log has no clock and the project states the rate."""
+        rate_hz = self.plan.project.spec.channels.time.rate_hz
+        if rate_hz is None:
+            return chunk
+        rows = next(iter(chunk.values())).size
+        return {ROW_CLOCK: np.arange(self.log.rows - rows, self.log.rows) / rate_hz, **chunk}
 
     def _take(self, chunk: Chunk, ended: bool = False) -> Iterator[Refresh]:
         time = self.plan.columns[0]

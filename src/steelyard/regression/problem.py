@@ -17,7 +17,7 @@ from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import Compensator, Springs
 from steelyard.regression.decimation import Decimator
 from steelyard.signals.channels import Drives
-from steelyard.signals.samples import Samples
+from steelyard.signals.samples import Samples, same_log
 from steelyard.simulation.experiment import Experiment
 
 # Speed [rad/s | m/s] below which a geared joint sticks and slips; for slow motions, fraction of the top speed instead.
@@ -276,7 +276,7 @@ class Problem:
 
 def overlap(one: Samples, other: Samples) -> bool:
     """True when two runs use the same rows of the same file."""
-    if not one.sha256 or (one.sha256, one.part) != (other.sha256, other.part):
+    if not same_log(one, other):
         return False
     (a, b), (c, d) = one.used, other.used
     return min(b, d) > max(a, c)

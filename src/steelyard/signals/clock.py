@@ -122,7 +122,8 @@ def clean(
             row = int(np.argmax(step < 0))
             raise DataError(
                 f"Log '{recording.name}': time goes backwards in row {number[row] + 1} ('{channels.time}' steps by "
-                f"{step[row]:.6g} s). Split the log there, or set the right time column in [channels]."
+                f"{step[row]:.6g} s). If the clock restarts there, give each part a [[run]] with episode = 0, 1, … "
+                "(`steelyard init` writes them); otherwise correct the time column in [channels]."
             )
         stale = _repeats(x, last_x)
         frozen = (step == 0.0) & ~stale

@@ -19,6 +19,8 @@ Chunk = dict[str, Array]
 # For a progress bar: the name of the step, the amount done, and the total amount.
 Progress = Callable[[str, int, int], None]
 CHUNK_ROWS = 65536
+# Between the hashes of files that are joined.
+FILE_SEPARATOR = " + "
 # Logs up to 8 MB of numbers are kept in memory after the first pass, unless another limit is given.
 SMALL_CELLS = 1_000_000
 
@@ -41,8 +43,9 @@ class Recording:
 
     `name` is used in messages, `source` is a path or "memory". `rows` is None where counting would take a pass over the
     file; `rows_estimate` is then an approximate number. `notes` are sentences about what the reader found or left out
-    (e.g. a truncated log), `others` names the contents of the source other than channels. A pass over at most
-    `kept_cells` numbers is kept in memory for the next one.
+    (e.g. a truncated log), `others` names the contents of the source other than channels. `episode_column` numbers the
+    episodes where the format of the log says so. A pass over at most `kept_cells` numbers is kept in memory for the
+    next one.
 
     Units, clock, NaN policy and joint order are not known here: `prepare` assigns them.
     """
@@ -55,6 +58,7 @@ class Recording:
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     rows_estimate: int | None = None
+    episode_column: str = ""
     kept_cells: int = field(default=SMALL_CELLS, repr=False, compare=False)
     _small: dict[tuple[str, ...], list[Chunk]] = field(default_factory=dict, repr=False, compare=False)
 

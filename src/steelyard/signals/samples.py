@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.signals.channels import Drives
+from steelyard.signals.recording import FILE_SEPARATOR
 
 
 class Stretch(NamedTuple):
@@ -147,3 +148,20 @@ class Samples:
             load=load,
             history=("given with exact derivatives",),
         )
+
+
+class Logged(Protocol):
+    """A run with the hash of its log and the part of it that it uses: a topic, an episode, or "" for all."""
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def part(self) -> str: ...
+
+
+def same_log(one: Logged, other: Logged) -> bool:
+    """True if two runs come from the same part of the same log, or have a file in common where files were joined."""
+    if not one.sha256 or one.part != other.part:
+        return False
+    return not set(one.sha256.split(FILE_SEPARATOR)).isdisjoint(other.sha256.split(FILE_SEPARATOR))

@@ -19,7 +19,7 @@ from steelyard.identification.result import Identification, explained
 from steelyard.regression.decimation import DecimationStream
 from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Piece, Samples
+from steelyard.signals.samples import Piece, Samples, same_log
 from steelyard.validation.residuals import Bin, Histogram, KeptRows, Whiteness, whiteness
 
 TOTAL = "total"
@@ -132,7 +132,7 @@ def validate(
         )
     speeds = ", ".join(f"{x:.4g}" for x in held_out.rest_speeds)
     every = f"every sample of joint j, effort unfiltered, where |v_j| >= [{speeds}] rad/s or m/s"
-    fitted = {record.sha256 for record in result.runs if record.role == "identify" and record.sha256}
+    fitted = [record for record in result.runs if record.role == "identify"]
     return Validation(
         robot=result.robot,
         filtered=filtered.score(0, names, held_out.mask),
@@ -143,7 +143,7 @@ def validate(
         whiteness={name: whiteness(*kept.series(j)) for j, name in enumerate(names)},
         against_velocity=dict(zip(names, against_velocity.bins(), strict=True)),
         against_position=dict(zip(names, against_position.bins(), strict=True)),
-        seen=tuple(run.name for run in held_out.runs if run.sha256 in fitted),
+        seen=tuple(run.name for run in held_out.runs if any(same_log(run, one) for one in fitted)),
         findings=tuple(held_out.constant_effort_findings()),
     )
 

@@ -125,11 +125,13 @@ def _built_in() -> tuple[Command, ...]:
         one("Design", "excite:excite_command", "excite", "arm.urdf --limits cell.toml --out motion.csv",
             "Design a motion that identifies the parameters best, within limits that hold at all times.",
             Motion="limits duration harmonics family start load",
-            Goal="criterion parameters target given terms noise rows",
+            Goal="criterion parameters target given terms noise row_rate",
             Search="seed starts iterations",
             Output="out rate preview as_json"),
         one("Use", "export:export_command", "export", "project-run --to urdf --source arm.urdf",
             "Write the identified model as URDF, MJCF, C, Python or a LaTeX table."),
+        one("Use", "identify:report_again", "report", "project-run",
+            "Write the report of a result again, from its result.json and logs."),
     )  # fmt: skip
 
 

@@ -15,12 +15,12 @@ from steelyard.errors import DataError, MissingExtraError
 from steelyard.formats.bags import mcap as mcap_records
 from steelyard.formats.bags import ros1 as rosbag_records
 from steelyard.formats.bags import ros2_sqlite as sqlite_records
-from steelyard.formats.bags.records import ZSTD_MAGIC, Portion, open_zstd
+from steelyard.formats.bags.records import Portion
+from steelyard.formats.packed import ZSTD_MAGIC, copy_unpacked, open_zstd
 from steelyard.signals.recording import LogFile
 
 METADATA = "metadata.yaml"
 _STORAGE = re.compile(r".+\.(db3|mcap)(\.zstd)?", re.IGNORECASE)
-_COPY_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ def _portions(path: Path, skip: Container[int], only: Sequence[int] | None) -> I
         damage = None
         if stream.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC:
             plain = Path(stack.enter_context(TemporaryDirectory()), path.stem)
-            damage = _unpack(path, plain)
+            with open_zstd(path, "Reading a bag compressed with zstd", "bags") as source, plain.open("wb") as target:
+                damage = copy_unpacked(source, target, str(path))
             path, stream = plain, stack.enter_context(plain.open("rb"))
         stream.seek(0)
         magic, size = stream.read(len(sqlite_records.MAGIC)), path.stat().st_size
@@ -128,18 +129,3 @@ def _portions(path: Path, skip: Container[int], only: Sequence[int] | None) -> I
             yield Portion(0, size, damage="byte 0: this is neither a ROS 1 bag of version 2.0 nor a .db3 or MCAP file")
         if damage:
             yield Portion(size, size, damage=damage)
-
-
-def _unpack(packed: Path, plain: Path) -> str | None:
-    """Unpack a compressed file as far as possible; returns the error that stopped it."""
-    done = 0
-    with open_zstd(packed) as source, plain.open("wb") as target:
-        try:
-            # Not `read`: it gathers a whole block, and the data before the break would be lost with it.
-            while block := source.read1(_COPY_BYTES):
-                done += target.write(block)
-        except OSError:
-            raise
-        except Exception as error:  # an exception of the library, or the end of the file
-            return f"the compressed file ends early, after {done} unpacked bytes ({error})"
-    return None

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import bz2
-import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from steelyard.errors import MissingExtraError
 from steelyard.formats.bags.types import Definition
+from steelyard.formats.packed import ZSTD_MAGIC, zstd_library
 
 # Records outside chunks are returned in batches of about this size.
 LOT_BYTES = 1 << 20
 # A record that claims to be longer than this [bytes] and extends past the end of the file is not read.
 LONGEST_TAIL = 1 << 28
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
@@ -83,11 +82,6 @@ def message_bytes(data: bytes) -> bytes:
         return b""
 
 
-def open_zstd(path: Any) -> Any:
-    """A stream of the contents of a compressed file."""
-    return _zstd().open(path, "rb")
-
-
 def _decompressor(compression: str) -> Any:
     if compression == "bz2":
         return bz2.BZ2Decompressor()
@@ -103,11 +97,4 @@ def _decompressor(compression: str) -> Any:
 
 
 def _zstd() -> Any:
-    try:
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
-    except ImportError:
-        raise MissingExtraError("backports.zstd", "bags", "Reading a bag compressed with zstd") from None
-    return zstd
+    return zstd_library("Reading a bag compressed with zstd", "bags")

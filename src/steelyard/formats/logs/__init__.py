@@ -11,6 +11,8 @@ from steelyard.formats.logs.hdf5 import read_hdf5
 from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
 from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.logs.parquet import ParquetTable
+from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
+from steelyard.signals.episodes import one_episode
 from steelyard.signals.recording import Progress, Recording
 
 DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
@@ -31,7 +33,7 @@ _MAGIC = {
     b"#ROSBAG V2.0": BAGS,
     b"SQLite format 3\0": BAGS,
     b"\x89MCAP0\r\n": BAGS,
-    b"\x28\xb5\x2f\xfd": BAGS,  # any of these, compressed with zstd
+    ZSTD_MAGIC: BAGS,
 }
 
 
@@ -41,47 +43,65 @@ def read_recording(
     *,
     topic: str | None = None,
     episode: int | None = None,
+    every_episode: bool = False,
     salvage: bool = False,
     progress: Progress | None = None,
 ) -> Recording:
     """The recording in a log file; the rows are read by `Recording.chunks`.
 
+    A log in a .gz, .zst or .zip file is unpacked to a temporary folder; `logs.zip/monday.csv` is one of several.
+
     delimiter   of a text log: one of , ; | tab and space (any run of them); detected by default
     topic       of a ROS bag with several possible ones
-    episode     of a LeRobot file with several
+    episode     of a LeRobot file with several; for the episodes of other logs see `signals.episodes`
+    every_episode   all episodes of a LeRobot file in one recording; the clock restarts with each
     salvage     end a damaged log at its last intact row, with a note, instead of raising an error
     progress    called for formats that are scanned when they are opened (ROS bags)
     """
     file = Path(path)
-    kind = log_kind(file)
-    given = {"delimiter": delimiter, "topic": topic, "episode": episode}
+    packed = packed_log(file) if (kind := log_kind(file)) == PACKED else None
+    if packed is None:
+        found = _read_plain(file, kind, delimiter, topic, salvage, progress)
+    else:
+
+        def read(plain: Path) -> Recording:
+            return _read_plain(plain, log_kind(plain), delimiter, topic, salvage, progress)
+
+        found = read_packed(packed, KNOWN, read, salvage)
+    return found if every_episode else one_episode(found, episode)
+
+
+def _read_plain(
+    file: Path,
+    kind: tuple[str, ...],
+    delimiter: str | None,
+    topic: str | None,
+    salvage: bool,
+    progress: Progress | None,
+) -> Recording:
+    """The recording of all episodes in a file that is not packed."""
+    for name, value, use, formats in (
+        ("delimiter", delimiter, "text logs", DELIMITED), ("topic", topic, "ROS bags", BAGS),
+    ):  # fmt: skip
+        if value is not None and kind != formats:
+            raise DataError(f"'{name}' is for {use}, and '{file}' is not one of them. Remove it.")
     if kind == BAGS:
-        _check_options(file, given, "topic")
         return read_bag(file, topic, salvage, progress)
     if kind == PARQUET:
         table = ParquetTable.at(file)
-        if is_dataset(table):
-            _check_options(file, given, "episode")
-            return read_lerobot(table, episode, salvage)
-        _check_options(file, given)
-        return table.recording(salvage=salvage)
+        return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
     if kind == DELIMITED:
-        _check_options(file, given, "delimiter")
         return read_delimited(file, delimiter, salvage)
-    _check_options(file, given)
     return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
-
-
-def _check_options(file: Path, given: dict[str, object], valid: str | None = None) -> None:
-    for name, value in given.items():
-        if value is not None and name != valid:
-            use = {"delimiter": "text logs", "topic": "ROS bags", "episode": "LeRobot datasets"}[name]
-            raise DataError(f"'{name}' is for {use}, and '{file}' is not one of them. Remove it.")
 
 
 def log_kind(file: Path) -> tuple[str, ...]:
     """The extensions of the format, found from the first bytes, or else the file's own extension."""
     try:
+        packed = packed_log(file)
+        # the files of a ROS 2 bag may be compressed one by one: its reader unpacks them itself
+        if packed is not None and not (packed.packing == ".zst" and Path(packed.inner_name).suffix.lower() in BAGS):
+            return PACKED
         if file.is_dir():
             # after a power loss the index is missing
             if (file / _BAG_INDEX).is_file() or any(file.glob("*.db3*")) or any(file.glob("*.mcap*")):
@@ -104,13 +124,16 @@ def log_kind(file: Path) -> tuple[str, ...]:
     for kind in (DELIMITED, PARQUET, MATLAB, HDF5, BAGS):
         if extension in kind:
             return kind
-    raise DataError(f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}. Convert the log.")
+    raise DataError(
+        f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}, and "
+        f"these in {' '.join(PACKED)}. Convert the log."
+    )
 
 
 def _similar(file: Path) -> str:
     """Logs in the folder of the missing one, as a hint."""
     if not file.parent.is_dir():
         return f" The folder '{file.parent}' does not exist either."
-    found = (path for path in file.parent.iterdir() if path.suffix.lower() in KNOWN)
+    found = (path for path in file.parent.iterdir() if path.suffix.lower() in KNOWN + PACKED)
     logs = sorted(path.name for path in found if not path.name.startswith("steelyard-defect-"))
     return f" Logs in that folder: {', '.join(logs[:10])}." if logs else ""

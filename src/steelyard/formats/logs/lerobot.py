@@ -2,20 +2,16 @@
 
 `observation.state` becomes `observation.state.shoulder_pan.pos`, … where info.json names its motors, else
 `observation.state[0]`, …; the same for every other feature that is a list of numbers. From v3 on a file holds many
-episodes, each on a clock that starts at 0, so a recording is one of them.
+episodes, each on a clock that starts at 0; `episode_index` numbers them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from steelyard.errors import DataError
-from steelyard.formats.damage import salvaged
 from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.signals.recording import Recording
 
@@ -30,54 +26,9 @@ def is_dataset(table: ParquetTable) -> bool:
     return set(table.kinds) >= _MARKS
 
 
-def read_lerobot(table: ParquetTable, episode: int | None = None, salvage: bool = False) -> Recording:
-    """The recording of one episode; its number may be left out if the file holds only one."""
-    names, notes = _motor_names(table)
-    numbers = table.recording()
-    if salvage:
-        numbers = salvaged(numbers, [EPISODE])
-    rows = _episode_rows(numbers, episode)
-    return table.recording(rows, names, (*notes, *numbers.notes), salvage)
-
-
-def _episode_rows(recording: Recording, episode: int | None) -> range:
-    """The rows of an episode, from one pass over the column that numbers them."""
-    file, episodes = recording.name, _episodes(recording)
-    shown = ", ".join(str(number) for number, _ in episodes[:20]) + (", …" if len(episodes) > 20 else "")
-    if episode is None and len(episodes) > 1:
-        raise DataError(
-            f"'{file}' contains {len(episodes)} episodes, each with its own clock: {shown}. Choose one: episode = "
-            f"{episodes[0][0]} in the [[run]]."
-        )
-    found = [rows for number, rows in episodes if episode in (None, number)]
-    if not found:
-        raise DataError(f"'{file}' has no episode {episode}. Valid: {shown}.")
-    if len(found) > 1:
-        raise DataError(
-            f"The rows of episode {episode} are in {len(found)} separate places of '{file}'. Sort the dataset by "
-            f"{EPISODE}."
-        )
-    return found[0]
-
-
-def _episodes(recording: Recording) -> list[tuple[int, range]]:
-    """(number, rows) of every range of equal episode numbers."""
-    starts: list[int] = []
-    numbers: list[float] = []
-    rows = 0
-    for chunk in recording.chunks([EPISODE]):
-        number = chunk[EPISODE]
-        if np.isnan(number).any():
-            raise DataError(f"'{recording.name}' has rows without an {EPISODE}. Export the dataset again.")
-        if not numbers or number[0] != numbers[-1]:
-            starts.append(rows)
-            numbers.append(number[0])
-        change = np.flatnonzero(np.diff(number)) + 1
-        starts += (rows + change).tolist()
-        numbers += number[change].tolist()
-        rows += number.size
-    stops = pairwise([*starts, rows])
-    return [(int(number), range(*ends)) for number, ends in zip(numbers, stops, strict=True)]
+def read_lerobot(table: ParquetTable, salvage: bool = False) -> Recording:
+    """The recording of all episodes in a file."""
+    return replace(table.recording(*_motor_names(table), salvage), episode_column=EPISODE)
 
 
 def _motor_names(table: ParquetTable) -> tuple[dict[str, list[str]], tuple[str, ...]]:

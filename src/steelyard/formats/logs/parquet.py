@@ -77,12 +77,11 @@ class ParquetTable:
 
     def recording(
         self,
-        rows: range | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
         notes: tuple[str, ...] = (),
         salvage: bool = False,
     ) -> Recording:
-        """The recording of some rows, or all. `names` are those of the list elements in a column (default: numbers)."""
+        """The recording; `names` are those of the list elements in a column (default: numbers)."""
         known, labels, cells, others = names or {}, [], [], []
         for column, kind in self.kinds.items():
             if column in self.lengths:
@@ -99,13 +98,12 @@ class ParquetTable:
         if not labels:
             raise DataError(f"'{path}' has no column of numbers, only: {', '.join(others)}. Write one number per cell.")
         channels = dict(zip(unique(labels), cells, strict=True))
-        window = range(self.rows) if rows is None else rows
         recording = Recording(
             path.name,
             tuple(channels),
             str(path),
-            len(window),
-            _ParquetRows(self.file, channels, self.lengths, window),
+            self.rows,
+            _ParquetRows(self.file, channels, self.lengths, self.rows),
             notes=notes,
             others=tuple(others),
         )
@@ -118,7 +116,7 @@ class _ParquetRows:
     file: LogFile
     channels: Mapping[str, Cell]
     lengths: Mapping[str, int]
-    rows: range
+    rows: int
 
     def digest(self) -> str:
         return self.file.digest()
@@ -130,18 +128,17 @@ class _ParquetRows:
         width = sum(self.lengths.get(column, 1) for column in sources)
         # A power of two, because row groups often end there; a window across two row groups is decoded twice.
         window = 1 << max(0, (WINDOW_CELLS // width).bit_length() - 1)
-        for start in range(0, len(self.rows), window):
-            first, size = self.rows.start + start, min(window, len(self.rows) - start)
-            damage = None
+        for start in range(0, self.rows, window):
+            size, damage = min(window, self.rows - start), None
             try:
-                frame = _rows(path, sources, first, size)
+                frame = _rows(path, sources, start, size)
             except _TROUBLE as error:
-                size = intact_rows(lambda n, first=first: _rows(path, sources, first, n), size, _TROUBLE)
+                size = intact_rows(lambda n, start=start: _rows(path, sources, start, n), size, _TROUBLE)
                 damage = DamagedError(
-                    f"Row {start + size + 1} of {len(self.rows)} in '{path.name}' cannot be decoded ({_brief(error)}).",
+                    f"Row {start + size + 1} of {self.rows} in '{path.name}' cannot be decoded ({_brief(error)}).",
                     start + size,
                 )
-                frame = _rows(path, sources, first, size)
+                frame = _rows(path, sources, start, size)
             block = {}
             for name in columns:
                 block[name], wrong = self._values(frame, name, start)

@@ -141,7 +141,7 @@ def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, lis
 def _untried(project: Project) -> list[Finding]:
     """Finding on the runs that are not checked: those of another load than the first."""
     first = project.spec.run[0].load
-    others = [run.log for run in project.spec.run if run.load != first]
+    others = [run.label for run in project.spec.run if run.load != first]
     if not others:
         return []
     told = f'only the runs with load "{first}" are checked, not {", ".join(others)}'

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from steelyard.errors import DataError
 from steelyard.model.robot import Robot
-from steelyard.signals.guess.evidence import Clock, LogHead, clock
-from steelyard.signals.guess.names import ColumnName, Group, Kind
+from steelyard.signals.guess.evidence import Clock, LogHead, clock, log_heads
+from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, as_clock, is_foreign
 from steelyard.signals.recording import Recording
 
 POSITIONS: tuple[Kind, ...] = ("position",)
@@ -15,6 +16,8 @@ VELOCITIES: tuple[Kind, ...] = ("velocity",)
 EFFORTS: tuple[Kind, ...] = ("torque", "current")
 # The reason given for not using references as measured motion.
 COMMANDED = "commanded or computed, not measured"
+# A clock without a known name advances by nearly the same step in at least this fraction of the rows.
+_EVEN = 0.9
 _KNOWN: dict[Kind, str] = {"position": "q, pos, angle", "torque": "tau, torque, effort, moment, i, current"}
 
 
@@ -32,20 +35,69 @@ def shared_columns(recordings: Sequence[Recording]) -> tuple[str, ...]:
     return tuple(column for column in first.columns if all(column in other.columns for other in recordings))
 
 
-def chosen_clock(names: Sequence[ColumnName], heads: Sequence[LogHead]) -> tuple[ColumnName, list[Clock]]:
-    """The column that increases in every log; the stamp of a message is preferred to the time of its arrival."""
+@dataclass(frozen=True)
+class FoundClock:
+    """The column of the clock with its steps in every log, and the other columns that may be one.
+
+    A clock `by_value` has an unknown name and was found by its even steps; `heads` are the first rows with the clock.
+    """
+
+    name: ColumnName
+    steps: tuple[Clock, ...]
+    others: tuple[ColumnName, ...]
+    heads: tuple[LogHead, ...]
+    by_value: bool = False
+
+
+def found_clock(
+    names: Sequence[ColumnName],
+    heads: Sequence[LogHead],
+    recordings: Sequence[Recording] = (),
+    found: Sequence[Group] = (),
+    header: LoggerHeader | None = None,
+) -> FoundClock:
+    """The column that increases in every log; the stamp of a message is preferred to the time of its arrival.
+
+    Without a sound one among `names`, columns of `recordings` that belong to no group `found` are searched by value.
+    """
     reasons = []
     for name in sorted(names, key=lambda name: ("receive" in name.words, len(name.words))):
         if not all(name.column in head.values for head in heads):
             reasons.append(f"'{name.column}' holds text")
             continue
         steps = [clock(head, name.column) for head in heads]
-        sound = [one for one in steps if one is not None and not one.backward and one.forward > 0.2]
+        sound = [one for one in steps if one is not None and one.is_sound]
         if len(sound) == len(heads):
-            return name, sound
-        reasons.append(f"'{name.column}' " + ("is constant" if None in steps else "decreases or repeats values"))
+            return FoundClock(name, tuple(sound), tuple(one for one in names if one is not name), tuple(heads))
+        reasons.append(
+            f"'{name.column}' " + ("is constant or only decreases" if None in steps else "decreases or repeats values")
+        )
+    taken = {column for one in found for column in one.columns + one.surplus} | {name.column for name in names}
+    rest = [column for column in shared_columns(recordings) if column not in taken] if recordings else []
+    more = log_heads(recordings, rest)
+    likely = _clocks_by_value(rest, more, header)
+    if likely:
+        both = [LogHead(head.log, {**head.values, **new.values}) for head, new in zip(heads, more, strict=True)]
+        best = found_clock(likely[:1], both)
+        return replace(best, others=tuple(likely[1:]), by_value=True)
     seen = f" ({'; '.join(reasons)})" if reasons else ""
-    raise DataError(f"No column is a clock{seen}. Log the time of every row in a column named 't_s', 't_ms' or 'time'.")
+    raise DataError(
+        f"No column is a clock{seen}. Name the column with --time, or state the rate of the rows with --rate, e.g. "
+        "--rate 100 [Hz]; better, log the time of every row in a column named 't_s', 't_ms' or 'time'."
+    )
+
+
+def _clocks_by_value(columns: Sequence[str], heads: Sequence[LogHead], header: LoggerHeader | None) -> list[ColumnName]:
+    """Columns that increase in nearly equal steps in every log, the likeliest clock first: one with a unit of time in
+    its name, then one with the most even steps."""
+    found = []
+    for column in columns:
+        steps = [clock(head, column) if column in head.values else None for head in heads]
+        even = [one.even for one in steps if one is not None and one.is_sound]
+        if heads and len(even) == len(heads) and min(even) >= _EVEN and not is_foreign(column):
+            name = as_clock(column, header)
+            found.append((name.meaning.unit is None, -min(even), len(found), name))
+    return [name for *_, name in sorted(found)]
 
 
 def ranked(found: Sequence[Group], kinds: Sequence[Kind]) -> list[Group]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import DataError
+from steelyard.errors import DataError, choices
 from steelyard.findings import Finding
 from steelyard.model.robot import Robot
 from steelyard.signals.channels import EFFORT_UNITS, GAIN_PER, POSITION_UNITS, TIME_UNITS, UNKNOWN, resolve
+from steelyard.signals.composed import ROW_CLOCK, with_rate
 from steelyard.signals.guess.choose import (
     EFFORTS,
     POSITIONS,
     VELOCITIES,
-    chosen_clock,
+    FoundClock,
     chosen_group,
+    found_clock,
     ranked,
     reason,
     rivals,
@@ -25,9 +27,18 @@ from steelyard.signals.guess.choose import (
     some,
     to_fill_in,
 )
-from steelyard.signals.guess.evidence import Clock, LogHead, derivative, friction, motion, span
+from steelyard.signals.guess.evidence import LogHead, derivative, friction, log_heads, motion, span
 from steelyard.signals.guess.guess import Guess, GuessedClock, GuessedSignal, Other
-from steelyard.signals.guess.names import ColumnName, Group, Kind, LoggerHeader, groups, measured_word, scalar_names
+from steelyard.signals.guess.names import (
+    ColumnName,
+    Group,
+    Kind,
+    LoggerHeader,
+    as_clock,
+    groups,
+    measured_word,
+    scalar_names,
+)
 from steelyard.signals.guess.units import (
     Doubt,
     Matched,
@@ -43,9 +54,6 @@ from steelyard.signals.guess.units import (
 )
 from steelyard.signals.recording import Recording
 
-# Total number of rows read over all logs, and the smallest number per log.
-_HEAD_ROWS = 65536
-_LEAST_ROWS = 4096
 # Friction of this many times its uncertainty decides the sign of an effort.
 _SURE = 5.0
 # Efforts this many times above or below the file's limits are in another unit or on another side.
@@ -55,52 +63,46 @@ _NO_DERIVATIVE = "do not integrate to the positions (another unit, sign, order o
 _NEXT = "Rename the columns, or write [channels] by hand: docs/project-file.md."
 
 
-def guess_channels(recordings: Sequence[Recording], robot: Robot, headers: Sequence[LoggerHeader] = ()) -> Guess:
+def guess_channels(
+    recordings: Sequence[Recording],
+    robot: Robot,
+    headers: Sequence[LoggerHeader] = (),
+    *,
+    time: str | None = None,
+    rate_hz: float | None = None,
+) -> Guess:
     """Channel map of logs with the same columns, from the column names and the first rows.
 
+    `time` names the column of the clock; `rate_hz` is the rate of the rows of logs without a clock (see `with_rate`).
     Raises `DataError` where a quantity has no columns, or columns that do not fit the robot's joints.
     """
+    if rate_hz is not None:
+        if time is not None:
+            raise DataError("Give either the column of the clock (time) or the rate of the rows (rate), not both.")
+        recordings, time = [with_rate(one, rate_hz) for one in recordings], ROW_CLOCK
     columns = shared_columns(recordings)
+    if time is not None and time not in columns:
+        raise DataError(choices("column for the time", time, columns))
     header = next((one for one in headers if one.wrote(columns)), None)
     found = [one for one in groups(columns, robot, header) if one.meaning.kind != "acceleration"]
-    clocks = scalar_names(columns, header)
+    clocks = scalar_names(columns, header) if time is None else [as_clock(time, header)]
     whole = [one for one in found if one.is_complete]
-    heads = _heads(recordings, [name.column for name in clocks] + [column for one in whole for column in one.columns])
+    read = [name.column for name in clocks] + [column for one in whole for column in one.columns]
+    heads = log_heads(recordings, read)
     usable = [one for one in whole if all(_holds_numbers(head, column) for head in heads for column in one.columns)]
     try:
-        time, steps = chosen_clock(clocks, heads)
+        clock = found_clock(clocks, heads, recordings if time is None else (), found, header)
         q = chosen_group("positions", POSITIONS, usable, found, robot)
         effort = chosen_group("efforts", EFFORTS, usable, found, robot)
     except DataError as error:
         names = ", ".join(f"'{one.name}'" for one in recordings)
         raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}. {_NEXT}") from None
-    guess = _Decision(robot, heads, found, usable, header, time, steps, clocks, q, effort).guess()
+    guess = _Decision(robot, clock.heads, found, usable, header, clock, q, effort).guess()
+    if rate_hz is not None:  # as stated, not as rounded steps give it
+        guess = replace(guess, time=replace(guess.time, rate_hz=float(rate_hz)))
     # raises here, not later, where a unit does not fit the kind of joint
     resolve(guess.channel_map(ratio=[1.0] * robot.dof, gain=[1.0] * robot.dof), robot)
     return guess
-
-
-def _heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[LogHead]:
-    rows = max(_LEAST_ROWS, _HEAD_ROWS // len(recordings))
-    return [LogHead(recording.name, _first_rows(recording, columns, rows)) for recording in recordings]
-
-
-def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict[str, Array]:
-    """The first rows of the columns. A column that holds text is left out, so that the others can still be read."""
-    if not columns:
-        return {}
-    try:
-        return dict(next(recording.chunks(columns, rows), {}))
-    except DataError as error:
-        read: dict[str, Array] = {}
-        for column in columns:
-            try:
-                read.update(next(recording.chunks([column], rows), {}))
-            except DataError:
-                continue
-        if not read:
-            raise error from None
-        return read
 
 
 def _holds_numbers(head: LogHead, column: str) -> bool:
@@ -116,11 +118,13 @@ class _Decision:
     found: Sequence[Group]
     usable: Sequence[Group]
     header: LoggerHeader | None
-    time: ColumnName
-    steps: Sequence[Clock]
-    clocks: Sequence[ColumnName]
+    clock: FoundClock
     q: Group
     effort: Group
+
+    @property
+    def time(self) -> ColumnName:
+        return self.clock.name
 
     def guess(self) -> Guess:
         low, high = span(self.heads, self.q.columns)
@@ -141,17 +145,18 @@ class _Decision:
             "its unit follows from the unit of the positions, which is uncertain", "the unit that matches the positions"
         )
         effort, effort_checks = self._efforts(q)
-        others = tuple(Other((name.column,), "another clock") for name in self.clocks if name is not self.time)
-        unit = told.units[0]
-        rate = 1.0 / (TIME_UNITS[unit] * float(np.median([one.step for one in self.steps])))
+        others = tuple(Other((name.column,), "another clock") for name in self.clock.others)
+        unit, by_value = told.units[0], ["it increases in nearly equal steps"] if self.clock.by_value else []
+        rate = 1.0 / (TIME_UNITS[unit] * float(np.median([one.step for one in self.clock.steps])))
         return Guess(
-            GuessedClock(self.time.column, unit, rate, (told.why,), others),
+            GuessedClock(self.time.column, unit, rate, (*by_value, told.why), others, self.time.column == ROW_CLOCK),
             q,
             effort,
             v,
             left_out,
             self.header.name if self.header else None,
             (
+                *_unsure("time.column", self._clock_doubt()),
                 *_unsure("time.unit", told.doubt),
                 *q_checks,
                 *_unsure("v.unit", v_doubt if follows else None),
@@ -159,13 +164,24 @@ class _Decision:
             ),
         )
 
+    def _clock_doubt(self) -> Doubt | None:
+        """A clock found by its values alone may be another quantity, unless its name states a unit of time."""
+        if not self.clock.by_value or self.time.meaning.unit is not None:
+            return None
+        others = ", ".join(name.column for name in self.clock.others[:2]) or "none; or --rate, the rate of the rows"
+        return Doubt("no column has the name of a clock; this one increases in nearly equal steps", others)
+
     def _time(self, q: GuessedSignal, matched: Matched | None, is_sure: bool) -> UnitGuess:
         """Unit of the clock, decided also by the joint speeds that result."""
+        if self.time.column == ROW_CLOCK:
+            rate = f"{1.0 / self.clock.steps[0].step:.6g} rows per second, as stated"
+            fits = matched is None or matched.time == "s"
+            return UnitGuess(("s",), rate, None if fits else Doubt("velocities do not fit this rate", "another rate"))
         moved = [one for head in self.heads if (one := motion(head, self.time.column, q.columns)) is not None]
         top = np.max([np.abs(one.v).max(axis=1) for one in moved], axis=0) if moved else np.zeros(self.robot.dof)
         speed = top * factors(q.units, POSITION_UNITS)
         said = self.time.meaning.unit
-        return time_unit(said, self._source(self.time.column), self.steps, matched, speed, is_sure, self.robot)
+        return time_unit(said, self._source(self.time.column), self.clock.steps, matched, speed, is_sure, self.robot)
 
     def _positions(self, told: UnitGuess, low: Array, high: Array) -> tuple[GuessedSignal, list[Finding]]:
         """Positions in the stated units, from `low` to `high` (n,) in these units."""

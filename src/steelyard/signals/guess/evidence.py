@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
+from steelyard.errors import DataError
+from steelyard.signals.recording import Recording
 
+# Total number of rows read over all logs, and the smallest number per log.
+_HEAD_ROWS = 65536
+_LEAST_ROWS = 4096
 # Windows over which positions are differenced: long enough for quantised logs, short enough to follow the motion.
 _WINDOWS = 1500
 # A step of the clock that exceeds the usual one by this factor is a gap; no window reaches across.
 _GAP = 5.0
+# A clock advances in at least this fraction of the rows, and steps back in less than that one.
+_ADVANCES, _RESTARTS = 0.2, 0.01
 # Rows slower than this fraction of a joint's top speed are not used to find the direction of friction.
 _SLOW = 0.05
 # Number of parts of the log; each is left out in turn to find the uncertainty of the friction.
@@ -29,14 +36,44 @@ class LogHead:
     values: Mapping[str, Array]
 
 
+def log_heads(recordings: Sequence[Recording], columns: Sequence[str]) -> list[LogHead]:
+    """The first rows of every log."""
+    rows = max(_LEAST_ROWS, _HEAD_ROWS // len(recordings))
+    return [LogHead(recording.name, _first_rows(recording, columns, rows)) for recording in recordings]
+
+
+def _first_rows(recording: Recording, columns: Sequence[str], rows: int) -> dict[str, Array]:
+    """The first rows of the columns. A column that holds text is left out, so that the others can still be read."""
+    if not columns:
+        return {}
+    try:
+        return dict(next(recording.chunks(columns, rows), {}))
+    except DataError as error:
+        read: dict[str, Array] = {}
+        for column in columns:
+            try:
+                read.update(next(recording.chunks([column], rows), {}))
+            except DataError:
+                continue
+        if not read:
+            raise error from None
+        return read
+
+
 @dataclass(frozen=True)
 class Clock:
-    """Steps of a time column in its own unit: the usual one, the longest, and the fraction of rows that advance."""
+    """Steps of a time column in its own unit: the usual one, and the fractions of rows that advance, that step back (a
+    clock that restarts), and that advance by nearly the usual step."""
 
     step: float
-    longest: float
     forward: float
-    backward: bool
+    backward: float
+    even: float
+
+    @property
+    def is_sound(self) -> bool:
+        """True if the column may be a clock: it advances, and restarts rarely."""
+        return self.forward > _ADVANCES and self.backward < _RESTARTS
 
 
 @dataclass(frozen=True)
@@ -70,7 +107,9 @@ def clock(head: LogHead, column: str) -> Clock | None:
     if not np.any(steps > 0):
         return None
     ahead = steps[steps > 0]
-    return Clock(float(np.median(ahead)), float(ahead.max()), len(ahead) / len(steps), bool(np.any(steps < 0)))
+    usual = float(np.median(ahead))
+    even = np.sum(np.abs(ahead - usual) <= 0.5 * usual)
+    return Clock(usual, len(ahead) / len(steps), float(np.mean(steps < 0)), float(even / len(steps)))
 
 
 def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion | None:
@@ -92,10 +131,17 @@ def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion |
 
 
 def _rows(head: LogHead, time: str, columns: Sequence[str]) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Time, values (n, N) and numbers of the rows that are finite, advance in time and differ from the row before."""
+    """Time, values (n, N) and numbers of the rows that are finite, advance in time and differ from the row before.
+
+    A restart of the clock becomes a gap.
+    """
     t, q = head.values[time], np.stack([head.values[column] for column in columns])
     rows = np.flatnonzero(np.isfinite(t) & np.isfinite(q).all(axis=0))
     t, q = t[rows], q[:, rows]
+    if len(t) > 1 and np.any(np.diff(t) < 0):
+        steps = np.diff(t)
+        steps[steps < 0] = 2.0 * _GAP * np.median(steps[steps > 0])
+        t = np.concatenate([t[:1], t[0] + np.cumsum(steps)])
     fresh = np.ones(len(rows), bool)
     fresh[1:] = (np.diff(t) > 0) & np.any(np.diff(q, axis=1) != 0.0, axis=0)
     return t[fresh], q[:, fresh], rows[fresh]

@@ -19,13 +19,15 @@ class Other:
 
 @dataclass(frozen=True)
 class GuessedClock:
-    """The time column, its unit, and its usual rate [Hz]."""
+    """The time column, its unit, and its usual rate [Hz]; `is_stated` means that the log has no clock and the user
+    stated the rate of its rows."""
 
     column: str
     unit: str
     rate_hz: float
     why: tuple[str, ...]
     others: tuple[Other, ...] = ()
+    is_stated: bool = False
 
 
 @dataclass(frozen=True)

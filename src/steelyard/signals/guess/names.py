@@ -160,6 +160,19 @@ def range_of(columns: Sequence[str]) -> str:
     return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
 
 
+def as_clock(column: str, header: LoggerHeader | None) -> ColumnName:
+    """A column as a clock, whatever its name; the unit is in brackets, `Zeit [ms]`, or the last word, `zeit_ms`."""
+    known = header.meanings.get(column) if header else None
+    words, stated = _split(column)
+    unit = _UNITS["time"].get(stated) or (_UNITS["time"].get(words[-1:]) if len(words) > 1 else None)
+    return ColumnName(column, words, known or Meaning("time", unit))
+
+
+def is_foreign(column: str) -> bool:
+    """True if a word of the name says that the column is neither a clock nor a signal of a joint."""
+    return bool(set(_split(column)[0]) & _FOREIGN)
+
+
 def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[ColumnName]:
     """Names of the columns that may be a clock."""
     found = []
@@ -195,7 +208,11 @@ def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) ->
 
 
 def _readings(
-    column: str, spelled: Sequence[tuple[str, ...]], header: LoggerHeader | None, linear: bool, dof: int
+    column: str,
+    spelled: Sequence[Sequence[tuple[str, ...]]],
+    header: LoggerHeader | None,
+    linear: bool,
+    dof: int,
 ) -> list[ColumnName]:
     """All interpretations of a name: with its joint, or with each of its numbers as the joint number."""
     if header is not None:
@@ -206,8 +223,8 @@ def _readings(
     words, stated = _split(column)
     joint = _named_joint(words, spelled)
     if joint is not None:
-        k, at = joint
-        rest = (*words[:at], "*", *words[at + len(spelled[k]) :])
+        k, at, length = joint
+        rest = (*words[:at], "*", *words[at + length :])
         meaning, used = _meaning(rest, stated, linear)
         return [] if meaning is None else [ColumnName(column, used, meaning, joint=k)]
     found = []
@@ -236,27 +253,35 @@ def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(word for word in words if word not in _NEUTRAL), stated
 
 
-def _joint_words(robot: Robot) -> list[tuple[str, ...]]:
-    """The words that identify each joint by name; empty for joints that are only numbered (`joint1`, `q1`)."""
+def _joint_words(robot: Robot) -> list[list[tuple[str, ...]]]:
+    """The words that identify each joint by name; none for joints that are only numbered (`joint1`, `q1`).
+
+    A joint may be named by its whole name, or without the words for quantities in it. `th` of a thumb joint `th_cmc` is
+    part of the name and not an angle; a word that all joints have may be either, and is left to the quantity.
+    """
+    names = [_split(name)[0] for name in robot.axis_names]
+    shared = set(names[0]).intersection(*names) & _QUANTITIES
     out = []
-    for name in robot.axis_names:
-        words = tuple(word for word in _split(name)[0] if word not in _QUANTITIES)
-        out.append(() if all(word.isdecimal() for word in words) else words)
+    for words in names:
+        bare = tuple(word for word in words if word not in _QUANTITIES)
+        whole = tuple(word for word in words if word not in shared)
+        out.append([] if all(word.isdecimal() for word in bare) else list(dict.fromkeys([whole, bare])))
     return out
 
 
-def _named_joint(words: tuple[str, ...], spelled: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
-    """(joint, index of its name among the words); longer names are tried first."""
+def _named_joint(words: tuple[str, ...], spelled: Sequence[Sequence[tuple[str, ...]]]) -> tuple[int, int, int] | None:
+    """(joint, index of its name among the words, number of words in it); longer names are tried first."""
     found = [
         (len(name), k, at)
-        for k, name in enumerate(spelled)
+        for k, ways in enumerate(spelled)
+        for name in ways
         for at in range(len(words) - len(name) + 1)
-        if name and words[at : at + len(name)] == name
+        if words[at : at + len(name)] == name
     ]
     if not found:
         return None
-    _, k, at = max(found)
-    return k, at
+    length, k, at = max(found)
+    return k, at, length
 
 
 def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> tuple[Meaning | None, tuple[str, ...]]:
