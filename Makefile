@@ -15,16 +15,18 @@ EVIDENCE_ARGS ?=
 ACCURACY_ARGS ?=
 FIGURES_ARGS ?=
 GENERALISE_ARGS ?=
+ZOO_ARGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS_STAMP := .venv/.installed-docs
 WARM := .venv/.warm
 FIGAROH_STAMP := .venv-figaroh/.installed
+ZOO_STAMP := .venv-zoo/.installed
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo quick test check bench evidence accuracy figures generalise docs docs-check build clean
+.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo docs docs-check build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +73,9 @@ figures: install  ## measure the figures that README and docs quote, and fill th
 generalise: install  ## defaults on robots that no setting was tuned for; GENERALISE_ARGS is passed on
 	$(BIN)/python evidence/generalise.py $(GENERALISE_ARGS)
 
+zoo: install $(ZOO_STAMP)  ## read two public collections of robot files; ZOO_ARGS="--fill" writes the table of the docs
+	$(BIN)/python evidence/zoo.py $(ZOO_ARGS)
+
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/python -m steelyard.findings > docs/findings.md
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
@@ -97,7 +102,7 @@ build: $(STAMP)  ## wheel and source archive, then the wheel alone in a fresh en
 	{ set +x; } 2> /dev/null; echo "The wheel stands alone."
 
 clean:  ## remove what the other verbs made, environments included
-	rm -rf .venv .venv-figaroh dist build docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-figaroh .venv-zoo dist build docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples evidence -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
 
 .venv/bin/python:
@@ -126,4 +131,10 @@ $(FIGAROH_STAMP): benchmarks/figaroh-requirements.txt benchmarks/figaroh-constra
 	@echo "Installing FIGAROH in .venv-figaroh (once)"
 	$(BIN)/python -m venv .venv-figaroh
 	PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-figaroh/bin/python -m pip install --quiet -r benchmarks/figaroh-requirements.txt
+	@touch $@
+
+$(ZOO_STAMP): | .venv/bin/python
+	@echo "Installing example-robot-data in .venv-zoo (once; 131 MB)"
+	$(BIN)/python -m venv .venv-zoo
+	PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-zoo/bin/python -m pip install --quiet --no-deps example-robot-data
 	@touch $@

@@ -154,6 +154,21 @@ def constants(data: Mapping[str, Any]) -> str:
     return "\n" + "\n".join(rows) + "\n"
 
 
+def zoo(data: Mapping[str, Any]) -> str:
+    """Table of `zoo.py`: the robot files of two collections, how many are read, and why others are not."""
+    rows = [
+        "| format | files | count | read | largest torque difference | largest robot | refused |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind, own in data["zoo"].items():
+        refused = ", ".join(f"{count} {label}" for label, count in own["refused"].items()) or "none"
+        rows.append(
+            f"| {kind} | {own['files']} | {own['count']} | {own['read']} | {own['torque']:.0e} of the largest | "
+            f"{own['joints']} axes | {refused} |"
+        )
+    return "\n" + "\n".join(rows) + "\n"
+
+
 def _both(error: Mapping[str, Any]) -> str:
     """RMSE and relative error."""
     return f"{error['rmse']:.3g} N·m ({100.0 * error['relative']:.2f} %)"
@@ -173,6 +188,7 @@ RENDERERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "generalise": generalise,
     "generalise-promises": generalise_promises,
     "constants": constants,
+    "zoo": zoo,
     **{name: claim(name) for name in CLAIMS},
 }
 
@@ -245,6 +261,22 @@ def _keep(data: Mapping[str, Any]) -> None:
     DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
+def keep(name: str, figures: Mapping[str, Any]) -> None:
+    """Replace the figures of one measurement and fill the pages."""
+    _keep(json.loads(DATA.read_text("utf-8")) | {name: figures})
+    fill_pages()
+
+
+def fill_pages() -> None:
+    data = json.loads(DATA.read_text("utf-8"))
+    for page in pages():
+        text = page.read_text("utf-8")
+        new = filled(text, data)
+        if new != text:
+            page.write_text(new, "utf-8")
+            print(f"{page.relative_to(ROOT)} has other figures now", file=sys.stderr)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fill", action="store_true", help="measure nothing")
@@ -265,13 +297,7 @@ def main() -> None:
             )
         )
         _keep(before | kept(accuracy, evidence))
-    data = json.loads(DATA.read_text("utf-8"))
-    for page in pages():
-        text = page.read_text("utf-8")
-        new = filled(text, data)
-        if new != text:
-            page.write_text(new, "utf-8")
-            print(f"{page.relative_to(ROOT)} has other figures now", file=sys.stderr)
+    fill_pages()
 
 
 if __name__ == "__main__":

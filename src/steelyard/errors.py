@@ -65,5 +65,11 @@ def choices(kind: str, given: object, valid: Iterable[str]) -> str:
     names = list(valid)
     near = get_close_matches(str(given), names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
-    return f"Unknown {kind} '{given}'.{hint} Valid: {shown or '(none)'}."
+    return f"Unknown {kind} '{given}'.{hint} Valid: {few(names, 40) or '(none)'}."
+
+
+def few(names: Iterable[str], most: int = 5) -> str:
+    """Names for a message, at most `most` of them: "a, b, c, d, e and 12 more"."""
+    listed = list(names)
+    left = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {left} more" if left > 0 else "")

@@ -427,7 +427,7 @@ def test_urdf_mimic_is_a_passive_joint_that_follows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('joint="ja" multi', 'joint="jc" multi', ["'jb'", "moving joint 'jc'", "Valid: ja, jb"]),
+        ('joint="ja" multi', 'joint="jc" multi', ["'jb'", "'jc'", "which is fixed", "remove <mimic>"]),
         ('joint="ja" multi', "multi", ["'jb'", "mimic", "the joint that it follows"]),
         ('joint="ja" multi', 'joint="jb" multi', ["jb → jb", "mimic"]),
         ('<child link="a"/>', '<child link="a"/><mimic joint="jb"/>', ["ja → jb → ja", "no motor"]),
@@ -566,9 +566,7 @@ def test_mjcf_inactive_equalities_are_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (looped(SAME, ""), ["equality", "no actuator", "<motor joint="]),
         (looped(SAME, '<motor name="m" site="s"/>'), ["'m'", "site", "put it on a joint"]),
-        (looped('<joint name="e" joint1="j"/>'), ["'e'", "'j'", "Remove the joint"]),
         (looped(SAME, extra=LOOSE), ["'free'", "'f'", "is not part of a loop"]),
         (looped("", extra=LOOSE), ["'free'", "'f'", "is not part of a loop"]),
         (looped('<connect body1="f" anchor="0 0 1"/>', extra=BALL), ["'s'", "ball", "stiffness"]),

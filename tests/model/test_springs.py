@@ -318,10 +318,8 @@ def cell(tendon: str, body: str = "", joint: str = "", option: str = "") -> str:
 @pytest.mark.parametrize(
     "tendon",
     [
-        ROPE.format(""),
         ROPE.format('stiffness="5" damping="1"'),
         ROPE.format('stiffness="5" springlength="0.1 0.4"'),
-        ROPE.format('stiffness="5" range="0 2" limited="true"'),
         ROPE.format('stiffness="5"').replace("</spatial>", '<site site="w"/></spatial>'),
         '<tendon><fixed name="rope" stiffness="5"><joint joint="j" coef="1"/></fixed></tendon>',
     ],
@@ -330,8 +328,18 @@ def test_tendons_that_are_more_than_springs_are_refused(tendon: str, tmp_path: P
     pytest.importorskip("mujoco")
     path = tmp_path / "cell.xml"
     path.write_text(cell(tendon))
-    with pytest.raises(RobotError, match=r"tendons \(rope\) that are not supported: only a <spatial>"):
+    with pytest.raises(RobotError, match=r"a tendon \(rope\) with stiffness.*: only a <spatial> tendon"):
         read_robot(path)
+
+
+def test_limits_of_a_tendon_do_not_change_its_spring(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    path = tmp_path / "cell.xml"
+    springs = []
+    for limits in ("", 'range="0 2" limited="true"'):
+        path.write_text(cell(ROPE.format(f'stiffness="5" springlength="0.4" {limits}')))
+        springs.append(read_robot(path).springs[0])
+    assert repr(springs[0]) == repr(springs[1])
 
 
 def test_tendons_on_bodies_without_joints_are_carried_by_the_moving_one(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from steelyard.project.project import read_project
 from steelyard.signals.channels import resolve
 from steelyard.signals.guess import Guess, guess_channels
 from steelyard.signals.recording import Recording
+from testbed import finger_arm
 from testbed.command import Run
 from testbed.places import shared_data
 from testbed.simulated import PENDULUM as ROBOT
@@ -655,6 +656,22 @@ def test_the_episode_is_kept_in_the_project(workplace: Path, steelyard: Run) -> 
     assert "split into 2 episodes by the column 'episode_index'" in " ".join(told.err.split())
     runs = read_project(workplace / "both.toml").spec.run
     assert [(run.episode, run.role) for run in runs] == [(0, "identify"), (1, "validate")]
+
+
+@pytest.mark.parametrize("pattern", ["{name} position", "q_{k}"])
+def test_joints_that_the_log_does_not_have_are_held_and_said(workplace: Path, steelyard: Run, pattern: str) -> None:
+    (workplace / "arm.urdf").write_text(finger_arm.ARM, "utf-8")
+    log = log_of(read_robot("arm.urdf", held=["finger"]), 3000)
+    columns = {"time": log.t}
+    for k, name in enumerate(("j1", "j2")):
+        columns[pattern.format(name=name, k=k + 1)] = log.q[k]
+        columns[pattern.replace("position", "torque").replace("q_", "tau_").format(name=name, k=k + 1)] = log.tau[k]
+    write_log(workplace / "log.csv", columns)
+    done = steelyard("init", "arm.urdf", "log.csv")
+    assert done.code == 0
+    assert "not in the log, so held, as if fixed: finger at 0.01" in " ".join(done.err.split())
+    assert read_project(workplace / "project.toml").spec.hold == ["finger"]
+    assert read_project(workplace / "project.toml").robot().held == {"finger": 0.01}
 
 
 def test_json_holds_guess_evidence_and_questions(workplace: Path, steelyard: Run) -> None:

@@ -98,6 +98,7 @@ def excite_command(
         str | None,
         typer.Option(help=option_values.TERMS_HELP, autocompletion=option_values.completing(option_values.TERMS)),
     ] = None,
+    hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
     start: Annotated[
         str | None,
         typer.Option(help="Position to start from and return to [rad or m], one per joint, comma-separated."),
@@ -139,7 +140,7 @@ def excite_command(
         if preview.suffix.lower() not in (".html", ".htm"):
             raise OutputError(f"--preview writes an HTML page: name it '{preview.stem}.html', not '{preview.name}'.")
         check_file(preview)
-    subject = _subject(robot, given, terms)
+    subject = _subject(robot, given, terms, option_values.listed(hold))
     subject = replace(subject, theta=weighing(subject.model, subject.theta, masses))
     described = subject.model.robot
     form = None if out is None else format_of(out.name)
@@ -202,19 +203,21 @@ def _places(out: Path | None, loads: Sequence[str]) -> tuple[Path, ...]:
     return tuple(places)
 
 
-def _subject(robot: str | None, given: Path | None, terms: str | None) -> Subject:
+def _subject(robot: str | None, given: Path | None, terms: str | None, held: Sequence[str]) -> Subject:
     """A robot by name or file, a project file, or the model of a result; the last two define their own terms."""
     from steelyard.project.excite import is_project, subject_of, subject_of_result
 
     if given is not None:
         if terms is not None:
             raise ProjectError("With --given the terms are those of the result: leave out --terms.")
+        if held:
+            raise ProjectError("With --given the joints are those of the result: leave out --hold.")
         return subject_of_result(given, robot)
     if robot is None:
         raise ProjectError("Give a robot (built-in name, robot file or project file) or a result (--given).")
     if terms is not None and is_project(robot):
         raise ProjectError(f"The terms are those of the project '{robot}': leave out --terms.")
-    return subject_of(robot, None if terms is None else _words(terms))
+    return subject_of(robot, None if terms is None else _words(terms), held)
 
 
 def _criterion(

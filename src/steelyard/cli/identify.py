@@ -35,6 +35,7 @@ def identify(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: NAME-run next to NAME.toml.")] = None,
+    hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
     tables: Annotated[
         str,
         typer.Option(help=f"Tables to write into the run folder, comma-separated: {', '.join(option_values.TABLES)}."),
@@ -51,7 +52,7 @@ def identify(
         raise ProjectError(choices("estimator", estimator, ESTIMATORS))
     formats = [f".{name.strip()}" for name in tables.split(",") if name.strip()]
     with progress_bar() as progress:
-        done = run_project(read_project(project), out, estimator, progress, formats)
+        done = run_project(read_project(project).holding(option_values.listed(hold)), out, estimator, progress, formats)
     if as_json:
         emit(done.document)
     show_result(done.identification, {one["name"]: one["link"] for one in done.document["project"]["payload"]})

@@ -36,12 +36,15 @@ def init(
         str | None, typer.Option(help="Column of the clock. Default: found by name or values.", metavar="COLUMN")
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Rows per second of logs without a clock [Hz].")] = None,
+    hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
     from steelyard.project.draft import draft_project, write_draft
 
-    draft = draft_project(robot, logs, out, topic=topic, episode=episode, time=time, rate_hz=rate)
+    draft = draft_project(
+        robot, logs, out, topic=topic, episode=episode, time=time, rate_hz=rate, held=option_values.listed(hold)
+    )
     write_draft(draft, force)
     if as_json:
         emit(_document(draft))
@@ -57,7 +60,8 @@ def _document(draft: Draft) -> dict[str, object]:
     robot = draft.robot
     known = {"project": draft.path, "robot": robot.name, "joints": robot.axis_names}
     runs = plain(draft.runs)
-    return record("steelyard.init/2", known, guess=guess, **runs, questions=questions)
+    found = plain(robot.findings)
+    return record("steelyard.init/2", known, guess=guess, **runs, robot_findings=found, questions=questions)
 
 
 def _show(draft: Draft) -> None:
@@ -81,7 +85,7 @@ def _show(draft: Draft) -> None:
     _show_others(guess)
     for note in draft.runs.notes:
         say(note)
-    say_findings(guess.findings)
+    say_findings((*draft.robot.findings, *guess.findings))
     blank = any(one.severity == "error" for one in guess.findings)
     say(f"Project: {draft.path}" + (" (fill in the missing entries, then identify)" if blank else ""), "bold")
 

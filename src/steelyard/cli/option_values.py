@@ -20,6 +20,10 @@ TERMS = (
     "dahl", "asymmetric-viscous", "drift", "ripple", "coupling", "compensator", "springs",
 )  # fmt: skip
 TERMS_HELP = f"Terms of the model, comma-separated: {', '.join(TERMS)}; '' for none. Default: those of the robot."
+HOLD_HELP = (
+    "Joints that do not move, comma-separated; may be repeated: names or patterns, each with a position [rad or m] if "
+    "it is not zero, e.g. 'finger*=0.02'."
+)
 # steelyard.model.payload.UNLOADED
 UNLOADED = "none"
 # steelyard.regression.forgetting.RULES
@@ -52,6 +56,11 @@ def completing(values: Sequence[str]) -> Callable[[str], list[str]]:
         return [f"{before}{comma}{value}" for value in values if value.startswith(begun)]
 
     return complete
+
+
+def listed(values: Sequence[str] | None) -> list[str]:
+    """The values of an option that takes several, comma-separated, and may be repeated."""
+    return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 
 def robots(incomplete: str) -> list[str]:

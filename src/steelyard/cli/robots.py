@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, say
+from steelyard.cli.console import JsonFlag, emit, say, say_findings
 from steelyard.cli.tables import show
 from steelyard.errors import RobotError, choices
 from steelyard.report.table import TableColumn, table
@@ -59,6 +59,7 @@ def params(
         str | None,
         typer.Option(help=option_values.TERMS_HELP, autocompletion=option_values.completing(option_values.TERMS)),
     ] = None,
+    hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Base parameters are the linear combinations that motion can identify; each is printed with its terms."""
@@ -67,7 +68,7 @@ def params(
     from steelyard.model.model import Model
     from steelyard.model.terms import DEFAULT_TERMS, named_terms
 
-    described = read_robot(robot, None if gravity is None else _vector(gravity))
+    described = read_robot(robot, None if gravity is None else _vector(gravity), option_values.listed(hold))
     suggested = described.terms if described.terms is not None else DEFAULT_TERMS
     names = suggested if terms is None else tuple(name.strip() for name in terms.split(",") if name.strip())
     model = Model(described, named_terms(names))
@@ -91,7 +92,7 @@ def _vector(value: str) -> list[float]:
 
 def _symbols(names: list[str], model: Model) -> list[str]:
     """The values of `--without`, split at commas and checked against the model's columns."""
-    wanted = [name.strip() for value in names for name in value.split(",") if name.strip()]
+    wanted = option_values.listed(names)
     symbols = dict.fromkeys(column.symbol for column in model.layout.columns)
     for name in wanted:
         if name not in symbols and name not in model.layout:
@@ -100,11 +101,14 @@ def _symbols(names: list[str], model: Model) -> list[str]:
 
 
 def _params_document(model: Model, base: BaseParameters, left_out: list[str]) -> dict[str, Any]:
+    from steelyard.project.documents import plain
+
     return {
         "schema": "steelyard.params/1",
         "robot": model.robot.name,
         "terms": [term.name for term in model.terms],
         "gravity": model.robot.gravity.tolist(),
+        "held": model.robot.held,
         "counts": _counts(base, left_out),
         "parameters": [
             {"name": c.name, "unit": c.unit, "nominal": c.nominal}
@@ -113,6 +117,7 @@ def _params_document(model: Model, base: BaseParameters, left_out: list[str]) ->
         ],
         "zero": [base.layout.names[k] for k in base.zero],
         "regroupings": base.regroupings,
+        "findings": plain(model.robot.findings),
         "gap": {"smallest_kept": base.smallest_kept, "largest_dropped": base.largest_dropped},
     }
 
@@ -141,6 +146,7 @@ def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> Non
     for link in model.robot.links:
         if link.lumps:
             say(f"lumped into {link.name}: " + ", ".join(lump.name for lump in link.lumps))
+    say_findings(model.robot.findings)
     columns = (
         TableColumn("name", "Base parameter", "code"),
         TableColumn("unit", "Unit", "unit"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices
+from steelyard.findings import Finding
 from steelyard.model.loops import JointLoop, Loop, check_loop, reach
 from steelyard.model.parameters import skew, transformed_inertia
 from steelyard.model.pose import Pose
@@ -132,7 +133,9 @@ class Robot:
 
     `coupling` (n, n) maps axis to motor velocities, both on the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor. `terms`
     names the terms that the robot's file suggests to identify in addition to the links; None without a suggestion.
-    `fixed` holds the frames of the file's bodies that do not move, including the base, relative to the world.
+    `fixed` holds the frames of the file's bodies that do not move, including the base, relative to the world. `held`
+    are joints of the file that are read as fixed, and their positions [rad | m]. `findings` say what the reader left
+    out or assumed.
     """
 
     name: str
@@ -152,6 +155,8 @@ class Robot:
     actuated: tuple[str, ...] | None = None
     home: Array | None = None
     legs: tuple[tuple[str, ...], ...] = ()
+    held: dict[str, float] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.links) != len(self.joints) or not self.joints:

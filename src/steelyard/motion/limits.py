@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import DataError
+from steelyard.errors import DataError, few
 from steelyard.model.robot import Robot
 
 
@@ -90,9 +90,13 @@ def completed(robot: Robot, limits: MotionLimits) -> tuple[MotionLimits, tuple[s
         if taken:
             unit = "/s²" if what == "acceleration" else "/s"
             why = f", top speed in {SPEED_UP_S:g} s" if what == "acceleration" else ""
-            listed = ", ".join(
+            listed = few(
                 f"{robot.axis_names[k]} {after[k]:.3g} {'m' if robot.axes[k].is_prismatic else 'rad'}{unit}"
                 for k in taken
             )
-            said.append(f"No limit of {what} is given; assumed{why}: {listed}.")
+            place = f"[joint.{robot.axis_names[taken[0]]}] {what} = …"
+            said.append(
+                f"No limit of {what} is given; assumed{why}: {listed}. State those of your robot in a limits file "
+                f"(--limits), e.g. {place}"
+            )
     return replace(limits, velocity=velocity, acceleration=acceleration), tuple(said)

@@ -8,7 +8,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -17,9 +17,11 @@ from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.robots.holding import hold
 from steelyard.model.robot import Robot
 from steelyard.signals.channels import GAIN_PER
 from steelyard.signals.guess import Guess, GuessedRuns, GuessedSignal, guess_channels, guess_runs
+from steelyard.signals.guess.absent_joints import absence_finding, absent_joints
 from steelyard.signals.guess.choose import COMMANDED
 from steelyard.signals.guess.names import range_of
 
@@ -47,19 +49,25 @@ def draft_project(
     episode: int | None = None,
     time: str | None = None,
     rate_hz: float | None = None,
+    held: Sequence[str] = (),
 ) -> Draft:
     """The project file for these logs; paths in it are relative to `path`.
 
-    `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock.
+    `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock. `held` are joints
+    that do not move ("finger*=0.02"); joints that the logs do not have are held too.
     """
-    described = read_robot(robot)
+    described = read_robot(robot, held=held)
     recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
+    absent = absent_joints(recordings[0].columns, described)
+    if absent:
+        said, described = described.findings, hold(described, absent)
+        described = replace(described, findings=(*said, absence_finding(absent, described.held)))
     guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
     runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [
         *_top(guess, logs),
         "",
-        *_settings(stated_robot(robot, path), described, guess),
+        *_settings(stated_robot(robot, path), described, (*held, *absent), guess),
         "",
         *_channels(guess, runs, described),
         *_runs(runs, logs, path, topic, episode),
@@ -116,10 +124,17 @@ def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
             yield from _comment(f"{one.where}: {one.message}. {one.fix}", "  ")
 
 
-def _settings(source: str, robot: Robot, guess: Guess) -> Iterator[str]:
+def _settings(source: str, robot: Robot, held: Sequence[str], guess: Guess) -> Iterator[str]:
     gravity = ", ".join(f"{x:g}" if x % 1 else f"{x:.1f}" for x in robot.gravity.tolist())
     yield f"robot = {_quoted(source)}"
     yield f"# gravity = [{gravity}]   # m/s², in the world frame"
+    if held:
+        for one in robot.findings:
+            if one.code == "joints-held":
+                yield from _comment(f"{one.message}; {one.fix}" if one.fix else one.message)
+        yield f"hold = [{', '.join(map(_quoted, held))}]"
+    else:
+        yield '# hold = ["finger*"]   # joints that do not move; "finger*=0.02" [rad | m] if not at zero'
     yield '# terms = "default"   # the robot\'s own, root and load friction, pre-sliding; or "plain", or a list'
     yield '# estimator = "auto"'
     others = ", ".join(name for name in ESTIMATORS if name != "auto")

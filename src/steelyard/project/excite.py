@@ -191,14 +191,14 @@ def _plainly(x: float) -> str:
     return f"{x:.0f}" if x >= 1000.0 else f"{x:.3g}"
 
 
-def subject_of(robot: str, terms: Sequence[str] | None = None) -> Subject:
+def subject_of(robot: str, terms: Sequence[str] | None = None, held: Sequence[str] = ()) -> Subject:
     """A robot by name or file with these terms (default: its plain ones); or a project file, with its own terms and
-    payloads."""
+    payloads. `held` are joints that do not move ("finger*=0.02")."""
     if is_project(robot):
-        project = read_project(robot)
+        project = read_project(robot).holding(held)
         model = project.model()
         return _designable(Subject(model, model.layout.nominal, project.robot_source))
-    described = read_robot(robot)
+    described = read_robot(robot, held=held)
     model = Model(described, named_terms(plain_terms(described) if terms is None else terms))
     return Subject(model, model.layout.nominal, robot)
 

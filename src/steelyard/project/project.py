@@ -111,6 +111,10 @@ class Project:
         """The project with some keys of [prepare] changed."""
         return self.with_spec(prepare=msgspec.structs.replace(self.spec.prepare, **changes))
 
+    def holding(self, joints: Sequence[str]) -> Project:
+        """The project with more joints held, each by JOINT or JOINT=POSITION."""
+        return self.with_spec(hold=[*self.spec.hold, *joints]) if joints else self
+
     def with_estimator(self, name: str) -> Project:
         """The project with another estimator and its default options."""
         return self.with_spec(estimator=name)
@@ -134,8 +138,9 @@ class Project:
         return needs(self.estimator(), SIMULATION)
 
     def robot(self) -> Robot:
-        """A built-in robot by its name, or one from a path relative to the project file, with the project's springs."""
-        return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring)
+        """A built-in robot by its name, or one from a path relative to the project file, with the project's springs,
+        and its joints that do not move held."""
+        return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring, self.spec.hold)
 
     def log_files(self, run: RunSpec) -> list[Path]:
         """The files of a run, in the order in which they continue each other."""

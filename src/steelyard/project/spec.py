@@ -261,6 +261,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     ripple_cycles: Numbers | None = None
     sign_width: float = 0.0
     gravity: list[float] | None = None
+    hold: list[str] = []
     estimator: str | EstimatorSpec | None = None
     payload: list[PayloadSpec] = []
     spring: list[SpringTable] = []

@@ -258,7 +258,8 @@ class Problem:
     def findings(self) -> tuple[Finding, ...]:
         names = self.model.robot.axis_names
         travel = np.max([run.travel for run in self.runs], axis=0)
-        told = tuple(finding for run in self.runs for finding in run.findings) + tuple(self._limit_findings())
+        told = self.model.robot.findings + tuple(finding for run in self.runs for finding in run.findings)
+        told += tuple(self._limit_findings())
         told += tuple(self.constant_effort_findings()) + tuple(self._load_findings()) + tuple(self._spring_findings())
         return told + tuple(
             Finding(
@@ -267,7 +268,7 @@ class Problem:
                 f"{names[j]} does not move (travel {travel[j]:.2g} rad or m): its rows are left out, and its friction, "
                 "rotor inertia and offset cannot be identified",
                 names[j],
-                "record a motion of this joint, or check its column in the channel map",
+                f"record a motion of this joint, hold it (hold = ['{names[j]}']), or check its column in the map",
             )
             for j in self.still
         )

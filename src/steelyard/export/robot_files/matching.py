@@ -23,6 +23,7 @@ from steelyard._arrays import Array
 from steelyard.errors import ModelError, OutputError
 from steelyard.export.parity import Parity, checked_parity, random_states
 from steelyard.export.robot_files.drives import JointDrives
+from steelyard.formats.robots.holding import hold
 from steelyard.model.model import Model
 from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
@@ -116,6 +117,11 @@ def match(model: Model, theta: Array, file: Robot, held: JointDrives) -> Match:
         np.array([axis[int(k)] for k in file.axis_index], np.int64),
         world,
     )
+
+
+def as_held(file: Robot, identified: Robot) -> Robot:
+    """The robot of a file with those joints held that were held when the model was identified."""
+    return hold(file, {name: value for name, value in identified.held.items() if name in file.joint_names})
 
 
 def _nominal(model: Model) -> Array:

@@ -22,7 +22,7 @@ from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, JointDrives, drives, new_values
 from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
-from steelyard.export.robot_files.matching import match
+from steelyard.export.robot_files.matching import as_held, match
 from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, zeroed_effects
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, source_bytes, tag
 from steelyard.formats.robots.mjcf import read_mjcf_text
@@ -53,7 +53,7 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
     """
     content = robot_source(source, "mujoco", "MJCF")
     text = _flat(XmlText.of(content, str(source)), source, (source,))
-    file = read_mjcf_text(text.content.decode(), source, fused=False)
+    file = as_held(read_mjcf_text(text.content.decode(), source, fused=False), model.robot)
     held = drives(model, theta, HOLDS, "MJCF", springs=file.nominal, load=load)
     matched = match(model, theta, file, held)
     edits = _compiler_edits(text)
@@ -77,11 +77,11 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         )
     edits += zeroing
     written = text.edited(edits)
-    read_back = compiled_back(written.content.decode(), source)
+    read_back = as_held(compiled_back(written.content.decode(), source), model.robot)
     _refuse_switched_off(matched.file, read_back, source)
     parity = matched.compared(read_back, source.name)
     checked_by_mujoco(written.content.decode(), source, matched)
-    apart = read_mjcf_text(written.content.decode(), source, fused=False)
+    apart = as_held(read_mjcf_text(written.content.decode(), source, fused=False), model.robot)
     left_out = (*held.left_out, *_gravity_note(model.robot, file))
     return Export(
         "mjcf",

@@ -18,7 +18,7 @@ from steelyard.errors import OutputError
 from steelyard.export.parity import TOLERANCE, parity, random_states
 from steelyard.export.robot_files.matching import Match
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText
-from steelyard.formats.robots.mjcf import compiled_text, name_of
+from steelyard.formats.robots.mjcf_compile import compiled_text, name_of
 from steelyard.model.model import Model
 from steelyard.model.terms import Rotor, Springs, Term
 
@@ -37,7 +37,8 @@ def zeroed_effects(
     `bodies` are the elements of the bodies by name; `damped`: damping was identified, so that the damping of actuators
     is set to zero too.
     """
-    mujoco, model = compiled_text(text.content.decode(), path, fused=False)
+    file = compiled_text(text.content.decode(), path, fused=False)
+    mujoco, model = file.mujoco, file.model
     edits: list[TextEdit] = []
     found: list[str] = []
     kinds = ("armature", "damping") if damped else ("armature",)
@@ -68,7 +69,8 @@ def checked_by_mujoco(text: str, path: Path, matched: Match) -> None:
     """
     if matched.identified.loops or matched.file.loops:
         return
-    mujoco, compiled = compiled_text(text, path)
+    file = compiled_text(text, path)
+    mujoco, compiled = file.mujoco, file.model
     data = mujoco.MjData(compiled)
     for name in FRICTION:
         if hasattr(compiled, name):
@@ -80,6 +82,9 @@ def checked_by_mujoco(text: str, path: Path, matched: Match) -> None:
     place = {name_of(mujoco, compiled, "JOINT", k): k for k in range(compiled.njnt)}
     joints = [place[name] for name in matched.file.axis_names]
     rows = compiled.jnt_qposadr[joints], compiled.jnt_dofadr[joints]
+    for name, value in matched.file.held.items():
+        if name in place:  # coordinates of a ball joint have names of their own
+            data.qpos[compiled.jnt_qposadr[place[name]]] = value
 
     def torque(q: Array, v: Array, a: Array) -> Array:
         out = np.empty_like(q)

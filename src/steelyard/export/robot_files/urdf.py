@@ -15,7 +15,7 @@ from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import DAMPING, FRICTION, drives, new_values
 from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
-from steelyard.export.robot_files.matching import match
+from steelyard.export.robot_files.matching import as_held, match
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, tag
 from steelyard.formats.robots.urdf import read_urdf
 from steelyard.model.model import Model
@@ -31,7 +31,7 @@ def edited_urdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
     `load` names the payload that theta has in its links already.
     """
     content = robot_source(source, "robot", "URDF")
-    file = read_urdf(content, str(source))
+    file = as_held(read_urdf(content, str(source)), model.robot)
     held = drives(model, theta, HOLDS, "URDF", load=load)
     matched = match(model, theta, file, held)
     text = XmlText.of(content, str(source))
@@ -43,7 +43,7 @@ def edited_urdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         values = new_values(dynamics_values(before.drive), dynamics_values(after.drive))
         edits += _dynamics_edits(text, joints[before.name], values) if values else []
     written = text.edited(edits).file
-    read_back = read_urdf(written, str(source))
+    read_back = as_held(read_urdf(written, str(source)), model.robot)
     parity = matched.compared(read_back, source.name)
     return Export(
         "urdf",

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.errors import RobotError
+from steelyard.formats.robots.holding import Hold, hold
 from steelyard.formats.robots.mjcf import read_mjcf
 from steelyard.formats.robots.toml import read_table
-from steelyard.formats.robots.urdf import read_urdf, root_tag
+from steelyard.formats.robots.urdf import expanded_xacro, read_urdf, root_tag
 from steelyard.model.robot import Robot
 
-SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
+SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf", ".xacro")
 
 
 def builtin_robots() -> tuple[str, ...]:
@@ -25,11 +26,13 @@ def builtin_robots() -> tuple[str, ...]:
     return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Robot:
-    """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind).
+def read_robot(source: str | Path, gravity: Sequence[float] | None = None, held: Hold = ()) -> Robot:
+    """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind, `.xacro`
+    where the package xacro is installed).
 
     A built-in name has priority over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the
-    world frame of the base, replaces the file's.
+    world frame of the base, replaces the file's. `held` names joints that do not move, each with a position [rad | m]:
+    ["finger*=0.02"] or {"finger*": 0.02}.
     """
     name = str(source)
     if isinstance(source, str) and name in builtin_robots():
@@ -39,7 +42,7 @@ def read_robot(source: str | Path, gravity: Sequence[float] | None = None) -> Ro
         content = _bytes_of(Path(source))
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked later and raises an error
             robot = _with_source(_parsed(Path(source), content), name, content)
-    return robot if gravity is None else robot.with_gravity(gravity)
+    return hold(robot if gravity is None else robot.with_gravity(gravity), held)
 
 
 def _with_source(robot: Robot, source: str, content: bytes) -> Robot:
@@ -53,6 +56,8 @@ def _parsed(path: Path, content: bytes) -> Robot:
         return read_table(content, str(path))
     if suffix == ".urdf":
         return read_urdf(content, str(path))
+    if suffix == ".xacro":
+        return read_urdf(expanded_xacro(path), str(path))
     if suffix in (".xml", ".mjcf"):
         tag = root_tag(content, str(path))
         if tag == "robot":
@@ -62,10 +67,9 @@ def _parsed(path: Path, content: bytes) -> Robot:
         raise RobotError(
             f"'{path}' is XML but not a robot file: its root is <{tag}>, not <robot> (URDF) or <mujoco> (MJCF)."
         )
-    hint = " Expand it first: xacro robot.xacro > robot.urdf" if suffix == ".xacro" else ""
     raise RobotError(
         f"The robot file '{path}' has the unknown suffix '{suffix}'. Valid: {', '.join(SUFFIXES)}, or a built-in name: "
-        f"{', '.join(builtin_robots())}.{hint}"
+        f"{', '.join(builtin_robots())}."
     )
 
 

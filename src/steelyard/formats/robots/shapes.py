@@ -16,7 +16,7 @@ from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices
 from steelyard.formats.robots import builtin_robots
 from steelyard.formats.robots.meshes import mesh_corners
-from steelyard.formats.robots.mjcf import Frames, compiled, kind_of, name_of
+from steelyard.formats.robots.mjcf_compile import CompiledModel, Frames, compiled, kind_of, name_of
 from steelyard.formats.robots.urdf import connection_of, origin_of, parse, required, root_tag, vector_of
 from steelyard.formats.robots.urdf import name_of as named
 from steelyard.model.pose import Pose
@@ -44,7 +44,7 @@ def read_capsules(source: str | Path, without: Collection[str] = ()) -> tuple[Ca
     except OSError as problem:
         raise RobotError(f"Cannot read the robot file '{path}': {problem}.") from problem
     if root_tag(content, str(path)) == "mujoco":
-        return tuple(_of_mjcf(*compiled(path), without))
+        return tuple(_of_mjcf(compiled(path, shapes=True), without))
     try:
         return tuple(_of_urdf(parse(content, str(path)), path.resolve().parent, without))
     except RobotError as problem:
@@ -138,7 +138,8 @@ def _found(name: str, folder: Path, what: str) -> Path:
 # --- MJCF -------------------------------------------------------------------------------------------------------------
 
 
-def _of_mjcf(mujoco: ModuleType, model: Any, without: Collection[str]) -> Iterator[Capsule]:
+def _of_mjcf(file: CompiledModel, without: Collection[str]) -> Iterator[Capsule]:
+    mujoco, model = file.mujoco, file.model
     frames = Frames(mujoco, model)
     body = np.array(model.geom_bodyid)
     solid = (np.array(model.geom_contype) | np.array(model.geom_conaffinity)) != 0

@@ -12,7 +12,8 @@
     link = "link1"                  # default: "link" and the joint's number
     parent = "base"                 # default: the link of the joint before
     kind = "revolute"               # default; or continuous, prismatic, fixed, free (the platform of a parallel robot)
-    alpha = "-pi/2"                 # mdh: gamma b alpha d theta r;   dh: theta d a alpha;   default 0
+    alpha = "-pi/2"                 # mdh: gamma b alpha d theta r (Khalil) or alpha a theta d (Craig);
+                                    # dh: theta d a alpha;   default 0
     lower = -3.1                    # optional, with upper, velocity, effort: limits
     rotor = 0.4                     # optional, with viscous, coulomb, offset: nominal drive values
     inertia = { ZZ = 0.1, M = 2 }   # optional: about the link frame; M is required, others are zero by default
@@ -41,14 +42,16 @@ A parallel robot is a tree with loops; the joints driven by motors are named at 
     points = [[0.3, 0, 0], [0.3, 0, 0]]
 
 mdh (Khalil–Kleinfinger): ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(d) Rz(θ) Tz(r), the frame of link j on the axis of joint j.
+mdh in Craig's letters, if any row has `a`: ᵃT_j = Rz(γ) Tz(b) Rx(α) Tx(a) Rz(θ) Tz(d). The two differ in what `d` is.
 dh (standard, distal):    ᵃT_j = Rz(θ) Tz(d) Tx(a) Rx(α), the frame of link j at its far end.
-The joint variable is added to θ of a revolute joint, to r (mdh) or d (dh) of a prismatic one. A free joint has six,
-"joint.x" to "joint.rz", applied after the pose above: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
+The joint variable is added to θ of a revolute joint, to r (mdh) or d (dh, Craig) of a prismatic one. A free joint has
+six, "joint.x" to "joint.rz", applied after the pose above: Tx(x) Ty(y) Tz(z) Rx(rx) Ry(ry) Rz(rz).
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -57,6 +60,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices
+from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import (
     Connection,
     ConnectionKind,
@@ -121,6 +125,14 @@ class MdhRow(JointRow, forbid_unknown_fields=True, kw_only=True):
     b: float = 0.0
 
 
+class CraigRow(JointRow, forbid_unknown_fields=True, kw_only=True):
+    """Modified parameters by Craig's letters: a is Khalil's d, d is Khalil's r."""
+
+    a: float = 0.0
+    gamma: Angle = 0.0
+    b: float = 0.0
+
+
 class DhRow(JointRow, forbid_unknown_fields=True, kw_only=True):
     a: float = 0.0
 
@@ -165,6 +177,8 @@ class RobotTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 ROWS: dict[str, type[MdhRow] | type[DhRow]] = {"mdh": MdhRow, "dh": DhRow}
+# Sums of the lengths of a table [m] that no robot has: a table in millimetres is above, one in kilometres below.
+REACH = (0.005, 50.0)
 
 
 def read_table(content: bytes, where: str) -> Robot:
@@ -183,7 +197,7 @@ def read_table(content: bytes, where: str) -> Robot:
 
 def _robot(raw: dict[str, Any]) -> Robot:
     table = typed(raw, RobotTable, "the robot", {"convention": ROWS})
-    row_type, kinds = ROWS[table.convention], {"kind": DEGREES_OF_FREEDOM}
+    row_type, kinds = _row_type(table), {"kind": DEGREES_OF_FREEDOM}
     rows = [typed(row, row_type, row_name("joint", row, i), kinds) for i, row in enumerate(table.joint)]
     connections: list[Connection] = []
     bodies: dict[str, Array | None] = {table.base: None}
@@ -209,11 +223,35 @@ def _robot(raw: dict[str, Any]) -> Robot:
         fixed=tree.fixed,
         terms=table.terms,
         compensator=_compensator(table.compensator, names),
+        findings=_questions(rows),
     )
     springs = [typed(row, SpringTable, row_name("spring", row, i)) for i, row in enumerate(table.spring)]
     robot = replace(robot, springs=tuple(spring_of(robot, table) for table in springs))
     loops = [typed(row, LoopTable, row_name("loop", row, i)) for i, row in enumerate(table.loop)]
     return with_loops(robot, loops, table.actuated, table.home, table.legs)
+
+
+def _row_type(table: RobotTable) -> type[MdhRow] | type[CraigRow] | type[DhRow]:
+    """The rows of the table's convention; modified parameters with `a` in a row are written in Craig's letters."""
+    if table.convention == "dh":
+        return DhRow
+    craig, khalil = ([row_name("joint", row, i) for i, row in enumerate(table.joint) if key in row] for key in "ar")
+    if craig and khalil:
+        raise RobotError(
+            f"{craig[0]} has 'a' and {khalil[0]} has 'r': these are letters of two conventions, in which 'd' is "
+            "different. Write the lengths along x and z as d and r (Khalil) or as a and d (Craig) in every row."
+        )
+    return CraigRow if craig else MdhRow
+
+
+def _questions(rows: Sequence[MdhRow | CraigRow | DhRow]) -> tuple[Finding, ...]:
+    """A finding where the sum of all lengths is not that of a robot."""
+    reach = sum(abs(getattr(row, key, 0.0)) for row in rows for key in ("a", "b", "d", "r"))
+    if reach == 0.0 or REACH[0] <= reach <= REACH[1]:
+        return ()
+    message = f"the lengths of the table add up to {reach:.4g} m"
+    fix = f"write lengths in metres: {reach:.4g} mm would be {reach / 1000.0:.3g} m" if reach > REACH[1] else ""
+    return (Finding("table-questioned", "warning", message, "", fix),)
 
 
 def _compensator(table: CompensatorTable | None, names: list[str]) -> GasCompensator | None:
@@ -289,13 +327,14 @@ def _nominal(table: dict[str, float | dict[str, float]]) -> dict[str, float]:
 # --- Geometry ---------------------------------------------------------------------------------------------------------
 
 
-def _connection(row: MdhRow | DhRow, parent: str, link: str) -> Connection:
+def _connection(row: MdhRow | CraigRow | DhRow, parent: str, link: str) -> Connection:
     if row.kind == "free":
         _refuse_drive(row)
     alpha, theta = radians(row.alpha, f"joint '{row.name}' alpha"), radians(row.theta, f"joint '{row.name}' theta")
-    if isinstance(row, MdhRow):
+    if isinstance(row, MdhRow | CraigRow):
         gamma = radians(row.gamma, f"joint '{row.name}' gamma")
-        pose = mdh_pose(gamma, row.b, alpha, row.d, theta, row.r)
+        along_x, along_z = (row.d, row.r) if isinstance(row, MdhRow) else (row.a, row.d)
+        pose = mdh_pose(gamma, row.b, alpha, along_x, theta, along_z)
         axis, point = np.array([0.0, 0.0, 1.0]), np.zeros(3)
     else:
         pose, axis, point = dh_screw(theta, row.d, row.a, alpha)

@@ -8,8 +8,10 @@ read, because they have no rigid-body dynamics: transmissions and simulator plug
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import cast
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -17,7 +19,8 @@ from xml.parsers import expat
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import RobotError, choices
+from steelyard.errors import RobotError, choices, few
+from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import (
     Connection,
     ConnectionKind,
@@ -31,8 +34,10 @@ from steelyard.model.parameters import inertial_vector, transformed_inertia
 from steelyard.model.pose import Pose
 from steelyard.model.robot import Drive, Limits, Robot
 
+WORLD = "world"  # name of the link that does not move, by custom
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
+_EXPAND = "Expand it first: xacro robot.xacro > robot.urdf"
 LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
@@ -116,13 +121,30 @@ def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -
 # --- Elements ---------------------------------------------------------------------------------------------------------
 
 
+def expanded_xacro(path: Path) -> bytes:
+    """The URDF that a xacro file makes, by the package xacro; it evaluates the expressions in the file."""
+    try:
+        import xacro  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise RobotError(
+            f"'{path}' is a xacro file, which the package xacro expands: it is not installed. Install it "
+            f"(pip install xacro). {_EXPAND}"
+        ) from None
+    try:
+        return xacro.process_file(str(path)).toxml().encode()
+    except Exception as problem:  # whatever an expression in the file raises
+        raise RobotError(f"xacro cannot expand '{path}': {' '.join(str(problem).split())}.") from problem
+
+
 def _robot(root: Element) -> Robot:
     if root.tag != "robot":
         raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
     if any(element.tag.startswith("xacro:") for element in root.iter()):
-        raise RobotError("This is an unexpanded xacro file. Expand it first: xacro robot.xacro > robot.urdf")
+        raise RobotError(f"This is an unexpanded xacro file. {_EXPAND}")
     name = root.get("name") or "robot"
     links = root.findall("link")
+    if not links:
+        raise RobotError("The file has no <link>: it describes no robot. Give the file that has its links and joints.")
     unique("link", (name_of(link) for link in links))
     connections = [connection_of(joint) for joint in root.findall("joint")]
     bodies = {name_of(link): _inertia(link) for link in links}
@@ -130,19 +152,57 @@ def _robot(root: Element) -> Robot:
         # URDF: a link without <inertial> has no mass. But a file without any <inertial> has unknown inertias.
         moving = {c.child for c in connections if c.kind != "fixed"}
         bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
+    if WORLD not in bodies and any(c.parent == WORLD for c in connections):
+        bodies[WORLD] = None  # often not declared
+    connections, findings = _one_base(bodies, connections)
     tree = assemble(name, bodies, connections)
-    mimics = {loop.joint: loop for joint in root.findall("joint") for loop in _mimics(joint)}
-    for follower, loop in mimics.items():
-        names = [joint.name for joint in tree.joints]
-        if loop.other not in names:
-            raise RobotError(f"joint '{follower}' <mimic>: {choices('moving joint', loop.other, names)}")
-        _refuse_circle(follower, mimics)
-    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed)
+    mimics, independent = _followers(root, [joint.name for joint in tree.joints])
+    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=(*findings, *independent))
     if not mimics:
         return robot
     return replace(
         robot, loops=tuple(mimics.values()), actuated=tuple(joint for joint in robot.joint_names if joint not in mimics)
     )
+
+
+def _one_base(
+    bodies: Mapping[str, Array | None], connections: list[Connection]
+) -> tuple[list[Connection], tuple[Finding, ...]]:
+    """The connections with all links without a parent but one fixed to that one, and a finding that names them.
+
+    A URDF states no place for them, so they are put where the base is. The base is the first that carries a joint.
+    """
+    children, parents = {c.child for c in connections}, {c.parent for c in connections}
+    roots = [name for name in bodies if name not in children]
+    if len(roots) < 2:
+        return connections, ()
+    base = next((name for name in roots if name in parents), roots[0])
+    others = [name for name in roots if name != base]
+    joined = [Connection(f"{name}_fixed", "fixed", base, name, Pose()) for name in others]
+    message = f"links without a parent: {few(roots)}; '{base}' is the base, the others are fixed to it at its origin"
+    return [*connections, *joined], (Finding("several-bases", "warning", message),)
+
+
+def _followers(root: Element, joints: Collection[str]) -> tuple[dict[str, JointLoop], list[Finding]]:
+    """The joints that follow another, by name, and findings on those that follow a joint that does not exist."""
+    mimics = {loop.joint: loop for joint in root.findall("joint") for loop in _mimics(joint)}
+    fixed = {name_of(joint) for joint in root.findall("joint")} - set(joints)
+    findings = []
+    for follower, loop in list(mimics.items()):
+        if loop.other in fixed:
+            raise RobotError(
+                f"joint '{follower}' <mimic>: it follows '{loop.other}', which is fixed, so it does not move. Make it "
+                "fixed too, or remove <mimic>."
+            )
+        if loop.other not in joints:
+            del mimics[follower]
+            message = f"it follows '{loop.other}', which the file does not have: read as an independent joint"
+            near = get_close_matches(loop.other, joints, n=1)
+            fix = f"correct <mimic joint>: did you mean '{near[0]}'?" if near else ""
+            findings.append(Finding("mimic-master-missing", "warning", message, follower, fix))
+    for follower in mimics:
+        _refuse_circle(follower, mimics)
+    return mimics, findings
 
 
 def _mimics(joint: Element) -> Iterator[JointLoop]:
@@ -180,12 +240,13 @@ def connection_of(joint: Element) -> Connection:
         )
     if kind not in KINDS:
         raise RobotError(f"{what}: {choices('joint type', kind, KINDS)}")
+    place = _end(joint, "parent", what), _end(joint, "child", what), origin_of(joint, what)
+    if kind == "fixed":  # its axis, limits and friction mean nothing: exporters write zeros there
+        return Connection(name, "fixed", *place)
     return Connection(
         name,
         cast(ConnectionKind, kind),
-        _end(joint, "parent", what),
-        _end(joint, "child", what),
-        origin_of(joint, what),
+        *place,
         axis=_axis(joint, what),
         limits=_limits(joint, name, kind),
         drive=_drive(joint, what),
