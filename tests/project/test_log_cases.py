@@ -155,6 +155,14 @@ def test_the_clock_can_be_named(place: Path, one: Columns, steelyard: Run) -> No
     Path("log.csv").write_text(text({**one, "zyklus": 1e3 * one["t_s"]}), "utf-8")
     assert steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus").code == 0
     assert read_project("project.toml").spec.channels.time.column == "zyklus"
+    # a clock in the log that is not used is reported
+    told = steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus", "--force")
+    assert "not used for time: t_s (another clock)" in told.err
+    told = steelyard("init", "lift.urdf", "log.csv", "--rate", 100, "--force")
+    assert "not used for time: t_s (another clock)" in told.err
+    told = steelyard("init", "lift.urdf", "log.csv", "--time", "q_hip_rad", "--force")
+    assert told.code == 2
+    assert "named as the clock is not one ('q_hip_rad' decreases or repeats values). Name another column" in told.err
     told = steelyard("init", "lift.urdf", "log.csv", "--time", "zykus", "--force")
     assert "Unknown column for the time 'zykus'. Did you mean 'zyklus'?" in told.err
     told = steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus", "--rate", 100, "--force")
