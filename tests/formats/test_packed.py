@@ -136,6 +136,8 @@ def test_contents_that_are_no_log_are_named(tmp_path: Path, monkeypatch: pytest.
     refused(tmp_path / "arrays.npz", "a zip archive without a log. It contains: q.npy")
     (tmp_path / "cut.zip").write_bytes(zipped(tmp_path / "b.zip", **{"a.csv": TEXT}).read_bytes()[:100])
     refused(tmp_path / "cut.zip", "is not a complete zip archive")
+    (tmp_path / "plain.csv.gz").write_bytes(TEXT)
+    refused(tmp_path / "plain.csv.gz", "is not a .gz file, in spite of its name. Copy it again")
     (tmp_path / "empty.csv.gz").write_bytes(gzip.compress(b""))
     refused(tmp_path / "empty.csv.gz", f"'{tmp_path / 'empty.csv.gz'}' is empty")
     (tmp_path / "a.xyz.gz").write_bytes(gzip.compress(b"1"))

@@ -35,12 +35,15 @@ JOINT = """<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2
 <axis xyz="0 1 0"/><limit lower="-3" upper="3" velocity="5" effort="200"/></joint>"""
 URDF = f"""<robot name="lift"><link name="base"/>{LINK.format("upper", 3.0)}{LINK.format("lower", 2.0)}
 {JOINT.format("hip", "base", "upper", 0.0)}{JOINT.format("knee", "upper", "lower", 0.4)}</robot>"""
+BRICK_KG, BRICK_AT = 2.5, (0.3, 0.0, 0.05)
 Columns = dict[str, Array]
 
 
-def columns(seed: int = 0, rows: int = ROWS) -> Columns:
-    """Columns of one motion: inverse dynamics of Pinocchio, friction and noise."""
+def columns(seed: int = 0, rows: int = ROWS, brick_kg: float = 0.0) -> Columns:
+    """Columns of one motion: inverse dynamics of Pinocchio, friction and noise; a brick may hang on the lower link."""
     model = pinocchio.buildModelFromXML(URDF)
+    brick = pinocchio.Inertia(brick_kg, np.array(BRICK_AT), np.zeros((3, 3)))
+    model.appendBodyToJoint(model.getJointId("knee"), brick, pinocchio.SE3.Identity())
     data, rng = model.createData(), np.random.default_rng(seed)
     t = np.arange(rows) / RATE
     w = 2.0 * np.pi * (0.2 + 0.3 * np.arange(1, 4))[:, None]
@@ -155,6 +158,14 @@ def test_the_clock_can_be_named(place: Path, one: Columns, steelyard: Run) -> No
     Path("log.csv").write_text(text({**one, "zyklus": 1e3 * one["t_s"]}), "utf-8")
     assert steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus").code == 0
     assert read_project("project.toml").spec.channels.time.column == "zyklus"
+    # a clock in the log that is not used is reported
+    told = steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus", "--force")
+    assert "not used for time: t_s (another clock)" in told.err
+    told = steelyard("init", "lift.urdf", "log.csv", "--rate", 100, "--force")
+    assert "not used for time: t_s (another clock)" in told.err
+    told = steelyard("init", "lift.urdf", "log.csv", "--time", "q_hip_rad", "--force")
+    assert told.code == 2
+    assert "named as the clock is not one ('q_hip_rad' decreases or repeats values). Name another column" in told.err
     told = steelyard("init", "lift.urdf", "log.csv", "--time", "zykus", "--force")
     assert "Unknown column for the time 'zykus'. Did you mean 'zyklus'?" in told.err
     told = steelyard("init", "lift.urdf", "log.csv", "--time", "zyklus", "--rate", 100, "--force")
@@ -439,6 +450,30 @@ def test_part_of_a_log_is_validated_and_the_report_is_written_again(
     told = steelyard("report", "lift-run")
     assert (told.code, "'0.csv' has changed since the fit" in told.err) == (2, True)
     assert "No result at 'nowhere'" in steelyard("report", "nowhere").err
+
+
+@pytest.mark.slow
+def test_a_log_with_a_load_is_validated_with_it(place: Path, steelyard: Run) -> None:
+    for name, log in {
+        "free": columns(0),
+        "fitted": columns(1, brick_kg=BRICK_KG),
+        "unseen": columns(2, brick_kg=BRICK_KG),
+    }.items():
+        Path(f"{name}.csv").write_text(text(log), "utf-8")
+    drafted("free.csv")
+    payload = f'[[payload]]\nname = "brick"\nlink = "lower"\nmass = {BRICK_KG}\ncom = {list(BRICK_AT)}\n'
+    with Path("project.toml").open("a", encoding="utf-8") as file:
+        file.write(f'\n[[run]]\nlog = "fitted.csv"\nload = "brick"\n\n{payload}')
+    assert steelyard("identify", "project.toml").code == 0
+
+    def error(*options: object) -> float:
+        judged = steelyard("validate", "project-run", "unseen.csv", *options, "--json").document
+        return judged["filtered"]["relative_error"]["total"]
+
+    assert error("--load", "brick") < 0.02
+    assert error() > 0.1
+    # with a part of the log too
+    assert error("--load", "brick", "--seconds", 3.0, 20.0) < 0.02
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,17 @@ def test_a_finished_log_gives_what_identify_gives(project: Path, steelyard: Run,
     assert seen.verdict in told.err
 
 
+def test_a_log_without_a_clock_is_followed_at_its_rate(project: Path) -> None:
+    clocked = followed(project)[1][-1]
+    rows = [line.split(b",", 1)[1] for line in logged().splitlines()]
+    (project.parent / "log.csv").write_bytes(b"\n".join(rows) + b"\n")
+    edited(project, 'time = { column = "t", unit = "s" }', "time = { rate_hz = 200.0 }")
+    counted = followed(project)[1][-1]
+    assert counted.samples == clocked.samples
+    assert counted.t == pytest.approx((COUNT - 1) / 200.0)
+    np.testing.assert_allclose(counted.result.value, clocked.result.value, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_estimates_do_not_depend_on_how_the_log_grew(project: Path, steelyard: Run, tmp_path: Path) -> None:
     out, log = tmp_path / "grown", tmp_path / "grown.csv"

@@ -124,6 +124,8 @@ def log_kind(file: Path) -> tuple[str, ...]:
     for kind in (DELIMITED, PARQUET, MATLAB, HDF5, BAGS):
         if extension in kind:
             return kind
+    if extension in PACKED:
+        raise DataError(f"'{file}' is not a {extension} file, in spite of its name. Copy it again, or rename it.")
     raise DataError(
         f"'{file}' has the unknown extension '{extension}'. Known: {' '.join(KNOWN)}, and "
         f"these in {' '.join(PACKED)}. Convert the log."

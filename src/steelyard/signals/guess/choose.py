@@ -58,7 +58,8 @@ def found_clock(
 ) -> FoundClock:
     """The column that increases in every log; the stamp of a message is preferred to the time of its arrival.
 
-    Without a sound one among `names`, columns of `recordings` that belong to no group `found` are searched by value.
+    Without a sound one among `names`, columns of `recordings` that belong to no group `found` are searched by value;
+    without `recordings` the names are those that the user stated, and no other column is searched.
     """
     reasons = []
     for name in sorted(names, key=lambda name: ("receive" in name.words, len(name.words))):
@@ -72,15 +73,20 @@ def found_clock(
         reasons.append(
             f"'{name.column}' " + ("is constant or only decreases" if None in steps else "decreases or repeats values")
         )
+    seen = f" ({'; '.join(reasons)})" if reasons else ""
+    if not recordings:
+        raise DataError(
+            f"The column named as the clock is not one{seen}. Name another column with --time, or state the rate of "
+            "the rows with --rate, e.g. --rate 100 [Hz]."
+        )
     taken = {column for one in found for column in one.columns + one.surplus} | {name.column for name in names}
-    rest = [column for column in shared_columns(recordings) if column not in taken] if recordings else []
+    rest = [column for column in shared_columns(recordings) if column not in taken]
     more = log_heads(recordings, rest)
     likely = _clocks_by_value(rest, more, header)
     if likely:
         both = [LogHead(head.log, {**head.values, **new.values}) for head, new in zip(heads, more, strict=True)]
         best = found_clock(likely[:1], both)
         return replace(best, others=tuple(likely[1:]), by_value=True)
-    seen = f" ({'; '.join(reasons)})" if reasons else ""
     raise DataError(
         f"No column is a clock{seen}. Name the column with --time, or state the rate of the rows with --rate, e.g. "
         "--rate 100 [Hz]; better, log the time of every row in a column named 't_s', 't_ms' or 'time'."

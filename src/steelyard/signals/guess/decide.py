@@ -85,13 +85,16 @@ def guess_channels(
         raise DataError(choices("column for the time", time, columns))
     header = next((one for one in headers if one.wrote(columns)), None)
     found = [one for one in groups(columns, robot, header) if one.meaning.kind != "acceleration"]
-    clocks = scalar_names(columns, header) if time is None else [as_clock(time, header)]
+    named = scalar_names(columns, header)
+    clocks = named if time is None else [as_clock(time, header)]
     whole = [one for one in found if one.is_complete]
     read = [name.column for name in clocks] + [column for one in whole for column in one.columns]
     heads = log_heads(recordings, read)
     usable = [one for one in whole if all(_holds_numbers(head, column) for head in heads for column in one.columns)]
     try:
         clock = found_clock(clocks, heads, recordings if time is None else (), found, header)
+        if time is not None:
+            clock = replace(clock, others=tuple(one for one in named if one.column != time))
         q = chosen_group("positions", POSITIONS, usable, found, robot)
         effort = chosen_group("efforts", EFFORTS, usable, found, robot)
     except DataError as error:
