@@ -15,7 +15,6 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices, few
 from steelyard.findings import Finding
-from steelyard.model.loop_closure import Closure
 from steelyard.model.loops import Attachment, FrameLoop, JointLoop, Loop
 from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
@@ -123,6 +122,8 @@ def _closed(robot: Robot, asked: Mapping[str, float]) -> dict[str, float]:
         raise RobotError(
             f"hold: '{loose[0]}' has no motor: a loop makes it follow {few(masters)}. Hold {few(masters)} instead."
         )
+    from steelyard.model.loop_closure import Closure  # compiled, and needed by robots with loops only
+
     closure = Closure(robot)
     home = _reference(robot)[robot.axis_index]
     q = np.array([asked.get(name, at_home) for name, at_home in zip(robot.axis_names, home, strict=True)])
