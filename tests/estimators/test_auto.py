@@ -110,21 +110,44 @@ def test_a_model_without_drives_has_no_prior_at_all() -> None:
     np.testing.assert_allclose(result.value, result.base.map @ truth_of(bare), rtol=1e-6, atol=1e-6)
 
 
-def test_friction_may_have_any_sign_and_rotors_may_not() -> None:
-    joints = tuple(replace(joint, drive=replace(joint.drive, viscous=-2.0, rotor=-0.3)) for joint in TRUE.joints)
-    backwards = model_of(replace(TRUE, joints=joints))
-    motion = motion_of(TRUE, 3000, RATE, 3)
-    effort = backwards.torque(*motion[:3], truth_of(backwards))
+def backwards(rotor: float, joints: tuple[str, ...] = TRUE.joint_names) -> Identification:
+    """A robot whose friction drives its joints, with negative rotor inertias [kg.m2] in some of them."""
+    drives = [replace(j.drive, viscous=-2.0, rotor=rotor if j.name in joints else 0.3) for j in TRUE.joints]
+    true = replace(TRUE, joints=tuple(replace(j, drive=d) for j, d in zip(TRUE.joints, drives, strict=True)))
+    model, motion = model_of(true), motion_of(TRUE, 3000, RATE, 3)
+    effort = model.torque(*motion[:3], truth_of(model))
     effort = effort + 0.1 * np.random.default_rng(0).standard_normal(effort.shape)
     run = Samples.from_arrays("run", TRUE.joint_names, RATE, *motion[:3], effort)
-    problem = Problem(model_of(silent(TRUE)), [run], lowpass_hz=8.0, decimate=10)
-    result = identify(problem, Auto())
+    return identify(Problem(model_of(silent(TRUE)), [run], lowpass_hz=8.0, decimate=10), Auto())
+
+
+def standard_of(result: Identification) -> dict[str, float]:
     assert result.standard is not None
-    found = dict(zip(result.base.layout.names, result.standard, strict=True))
+    return dict(zip(result.base.layout.names, result.standard.tolist(), strict=True))
+
+
+def test_friction_may_have_any_sign_and_rotors_may_not() -> None:
+    result = backwards(rotor=-0.001)
+    found = standard_of(result)
     for k in (1, 2, 3):
         assert found[f"joint{k}.Fv"] == pytest.approx(-2.0, rel=0.1)
         assert found[f"joint{k}.Ia"] >= 0.0
+    assert choice(result).severity == "info"
     assert "negative-drive-parameter" in {finding.code for finding in result.findings}
+
+
+def test_a_rotor_that_the_data_contradict_has_no_bound_and_is_named() -> None:
+    """Efforts measured behind the gears do not contain the rotor: bodies must not be bent to make up for it."""
+    result = backwards(rotor=-0.3, joints=("joint2",))
+    found = standard_of(result)
+    assert found["joint2.Ia"] < -0.2
+    assert found["joint1.Ia"] >= 0.0
+    assert found["joint3.Ia"] >= 0.0
+    assert result.certificate is not None
+    assert result.certificate.holds
+    told = choice(result)
+    assert (told.severity, told.where) == ("warning", "joint2")
+    assert "remove the term rotor from joint2" in (told.fix or "")
 
 
 # --- wls instead ------------------------------------------------------------------------------------------------------

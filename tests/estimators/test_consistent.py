@@ -453,7 +453,8 @@ def test_without_a_file_friction_alone_has_a_prior() -> None:
         assert found.certificate.holds
     # a light prior changes nothing, a heavy one removes friction
     np.testing.assert_allclose(light.value, result.value, atol=1e-3 * np.abs(result.value).max())
-    size = [np.abs(found.theta[drives]).max() for found in (light, heavy, heaviest)]
+    width = pulled.prior.width[drives]
+    size = [np.linalg.norm(found.theta[drives] / width) for found in (light, heavy, heaviest)]
     assert size[0] > size[1] > 100.0 * size[2]
     assert light.relative_error.total < heaviest.relative_error.total
 

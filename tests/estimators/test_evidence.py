@@ -11,7 +11,7 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators import Consistent
 from steelyard.estimators.least_squares import joint_deviations
-from steelyard.estimators.regularised.evidence import INERTIAS, Evidence, supported
+from steelyard.estimators.regularised.evidence import INERTIAS, REPEATED, Evidence, supported
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.terms import Coulomb, Rotor, Viscous
@@ -72,7 +72,7 @@ def test_a_term_that_no_joint_needs_gets_a_narrow_prior_and_a_needed_one_does_no
 def test_rows_correlated_in_time_count_for_less() -> None:
     white, slow = evidence_of().share, evidence_of(correlated=0.98).share
     assert slow < 0.5 * white
-    assert evidence_of(correlated=0.98).weight == pytest.approx(1.0 / slow)
+    assert evidence_of(correlated=0.98).weight == pytest.approx(REPEATED / slow)
 
 
 def test_a_file_of_another_robot_is_a_warning() -> None:

@@ -62,15 +62,22 @@ def weighted_rows(problem: Problem, information: Information, base: BaseParamete
 
 
 def prior_of(problem: Problem, friction: float = 0.5) -> Prior:
-    """The prior of `MAP`: nominal values, and for friction and offsets a width by the size of the raw rows."""
+    """The prior of `MAP`: nominal values, and for friction and offsets a width by the size of the raw rows.
+
+    A column has the size that it has on the joint with the largest one of its symbol.
+    """
     (piece,) = problem.runs[0].open()
     w = problem.model.regressor(piece.q, piece.v, piece.a)
     prior = nominal_prior(problem.model.layout, Widths())
     width = prior.width.copy()
+    sizes: dict[int, tuple[float, float]] = {}
     for c, column in enumerate(problem.model.layout.columns):
         reached = np.sqrt(np.mean(w[:, c] ** 2, axis=1)) > 1e-10
         if column.owner.startswith("joint") and column.symbol != "Ia" and reached.any():
-            width[c] = friction * np.sqrt(np.sum(piece.effort[reached] ** 2) / np.sum(w[reached, c] ** 2))
+            sizes[c] = np.sqrt(np.mean(piece.effort[reached] ** 2)), np.sqrt(np.mean(w[reached, c] ** 2))
+    symbols = {c: problem.model.layout.columns[c].symbol for c in sizes}
+    for c, (effort, _) in sizes.items():
+        width[c] = friction * effort / max(size for k, (_, size) in sizes.items() if symbols[k] == symbols[c])
     return Prior(prior.reference, width)
 
 
@@ -181,7 +188,7 @@ def test_a_rotor_the_file_does_not_give_or_gives_as_zero_has_no_prior(rotor: flo
 @pytest.mark.parametrize("share", [0.1, 0.5])
 @pytest.mark.parametrize("rotors", [True, False])
 def test_friction_is_held_to_a_share_of_the_effort(share: float, rotors: bool) -> None:
-    """σ = share · √(Σ y_j² / Σ w²) over the rows of the joints that a column reaches, and rotors stay as they are."""
+    """σ = share · rms(y_j) / rms(w) of the joints that a column reaches, and rotors stay as they are."""
     robot = replace(arm(), coupling=np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1.0]]))
     robot = robot if rotors else without_rotors(robot)
     runs = problem_of(arm()).runs

@@ -18,7 +18,6 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, ModelError, choices
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.parameters import Layout
-from steelyard.model.terms.registry import nonnegative_symbols
 from steelyard.physical.consistency import link_columns, pseudo_inertia
 from steelyard.physical.constraints import Constraints, box_corners, ellipsoid_axes, hull_faces, mass_bounds
 
@@ -88,12 +87,7 @@ def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> l
     for name in constraints.links:
         if name not in links:
             raise ModelError(choices("link", name, links))
-    bounded = constraints.bounded_symbols
-    symbols = dict.fromkeys((*nonnegative_symbols(), *(column.symbol for column in layout.columns)))
-    for symbol in bounded:
-        if symbol not in symbols:
-            raise ModelError(choices("symbol", symbol, symbols))
-    drive = [k for k, column in enumerate(layout.columns) if column.symbol in bounded]
+    drive = list(constraints.bounded(layout))
     blocks = [
         _pseudo_inertia_block(layout, links[name], scales.links[name], constraints.margin, constraints.tolerance)
         for name in links

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard._arrays import Array
-from steelyard.errors import ModelError
+from steelyard.errors import ModelError, choices
+from steelyard.model.parameters import Layout
 from steelyard.model.terms.registry import nonnegative_symbols
 
 Vector = Sequence[float] | Array
@@ -25,9 +26,9 @@ class Constraints:
     """Constraints on the standard parameters of a robot.
 
     margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ, the
-    tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0; None: those of all
-    known terms, registered ones included, at the time of use (`bounded_symbols`).  masses: link → (m⁻, m⁺) [kg].
-    total_mass: bounds of the sum of all moving links without payloads [kg].
+    tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0, or names of single
+    columns (`joint4.Ia`); None: those of all known terms, registered ones included, at the time of use (`bounded`).
+    masses: link → (m⁻, m⁺) [kg].  total_mass: bounds of the sum of all moving links without payloads [kg].
 
     The centre of mass c of a link lies, in its own frame [m], in
         boxes        (c⁻ (3,), c⁺ (3,))                 c⁻ ≤ c ≤ c⁺
@@ -59,10 +60,14 @@ class Constraints:
         for link, points in self.hulls.items():
             hull_faces(link, points)
 
-    @property
-    def bounded_symbols(self) -> tuple[str, ...]:
-        """Symbols of the drive columns that are ≥ 0."""
-        return nonnegative_symbols() if self.nonnegative is None else tuple(self.nonnegative)
+    def bounded(self, layout: Layout) -> tuple[int, ...]:
+        """Indices of the drive columns that are ≥ 0."""
+        asked = nonnegative_symbols() if self.nonnegative is None else tuple(self.nonnegative)
+        valid = dict.fromkeys((*nonnegative_symbols(), *(column.symbol for column in layout.columns)))
+        for name in asked:
+            if name not in valid and name not in layout:
+                raise ModelError(choices("symbol", name, valid))
+        return tuple(k for k, column in enumerate(layout.columns) if column.symbol in asked or column.name in asked)
 
     @property
     def links(self) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ class Widths:
     rotor       σ_Ia = rotor · Ia
     friction    σ_F = friction · rms(y_j) / rms(column): friction and offsets are around the file's values, else around
                 zero, with an error of at most that fraction of the joint's effort. It keeps columns that the motion
-                cannot separate from growing against each other.
+                cannot separate from growing against each other. A coefficient with a unit is judged at the speed of
+                the fastest joint: a joint that moved slowly in this log must not have any friction at higher speeds.
     The column of a term (e.g. a compensator) states its own width.
     """
 
@@ -90,18 +91,28 @@ class Prior:
 def with_friction(prior: Prior, information: Information, share: float) -> Prior:
     """The prior with a width for friction and offsets, from the size of efforts and columns in the data.
 
-    σ = share · √(Σ y_j² / Σ w_c²) over the rows of the joints j that the column c affects. Rotor inertias are
-    unchanged: an unknown one is not a small effect.
+    σ = share · rms(y_j) / rms(w_c) over the rows of the joints j that the column c affects; rms(w_c) is the largest of
+    all joints with a column of that symbol and unit, if that is an effort or an effort per speed. Fractions of a load
+    keep their own rms. Rotor inertias are unchanged: an unknown one is not a small effect.
     """
-    effort, size = np.zeros(len(information.layout)), np.zeros(len(information.layout))
+    layout = information.layout
+    effort, size, rows = (np.zeros(len(layout)) for _ in range(3))
     for own, triangle in zip(information.columns, information.joint_triangles, strict=True):
         size[own] += np.sum(triangle.r[:, : len(own)] ** 2, axis=0)
         effort[own] += np.sum(triangle.r[:, len(own)] ** 2)
+        rows[own] += triangle.rows
+    largest: dict[tuple[str, str], float] = {}
+    for k, column in enumerate(layout.columns):
+        if rows[k]:
+            kind = column.symbol, column.unit
+            largest[kind] = max(largest.get(kind, 0.0), size[k] / rows[k])
     width = prior.width.copy()
-    for k, column in enumerate(information.layout.columns):
+    for k, column in enumerate(layout.columns):
         is_friction = column.kind == "term" and column.symbol != "Ia"
         if is_friction and not np.isfinite(width[k]) and size[k] > 0.0:
-            width[k] = share * np.sqrt(effort[k] / size[k])
+            of_load = not column.unit.startswith("N")
+            square = size[k] / rows[k] if of_load else largest[column.symbol, column.unit]
+            width[k] = share * np.sqrt(effort[k] / rows[k] / square)
     return replace(prior, width=width)
 
 

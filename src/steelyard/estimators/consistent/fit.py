@@ -265,10 +265,9 @@ def _boundary(base: BaseParameters, theta: Array, scales: ConeScales, constraint
         scaled = body / np.outer(size, size)
         if not held[columns].all() and np.linalg.eigvalsh(scaled)[0] < ON_BOUNDARY:
             yield name
-    bounded = constraints.bounded_symbols
-    for k, column in enumerate(base.layout.columns):
-        if column.symbol in bounded and theta[k] < ON_BOUNDARY * scales.columns[k]:
-            yield column.name
+    for k in constraints.bounded(base.layout):
+        if theta[k] < ON_BOUNDARY * scales.columns[k]:
+            yield base.layout.columns[k].name
 
 
 def _rotors(certificate: Certificate) -> bool:
