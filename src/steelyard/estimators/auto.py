@@ -34,8 +34,8 @@ class Auto(Estimator):
 
     θ₀ are the values of the robot file, and zero for friction and offsets that it does not state; inertias have a prior
     only if it states them. The widths D by kind of parameter are those of largest evidence, λ counts independent rows
-    and errors of the model. The bound of a rotor inertia is left out where it raises the error of its joint by more
-    than a quarter: efforts measured behind the gears do not contain the rotor. `wls` if no physical set is found.
+    and errors of the model. Where the bound of a rotor inertia raises the error of its joint by more than a quarter,
+    rotors have no bound: efforts measured behind the gears do not contain them. `wls` if no physical set is found.
     Compared with other choices on simulated robots that no setting was tuned for (`make generalise`).
     """
 
@@ -57,8 +57,8 @@ class Auto(Estimator):
             return found.with_findings((Finding("estimator-choice", "info", message),))
         names = ", ".join(free)
         message += (
-            f"; rotor inertias of {names} may be negative, since the bound raises the error of "
-            f"{'this joint' if len(free) == 1 else 'these joints'} by more than {COSTLY:.0%}"
+            f"; rotor inertias of {names} may be negative, since that bound raises the error of a joint by more than "
+            f"{COSTLY:.0%}"
         )
         advice = f"if the efforts are measured behind the gears, remove the term rotor from {names}"
         return found.with_findings((Finding("estimator-choice", "warning", message, names, advice),))
@@ -85,7 +85,9 @@ def _physical(base: BaseParameters, information: Information) -> tuple[Estimate,
     negative = {column.owner for column in rotors if unbounded.standard[base.layout.index(column.name)] < 0.0}
     worse = _errors(base, information, found) > (1.0 + COSTLY) * _errors(base, information, unbounded)
     costly = {joint for joint, yes in zip(information.joints, worse, strict=True) if yes}
-    free = tuple(joint for joint in information.joints if joint in at_zero & negative & costly)
+    against = at_zero & negative
+    # one robot measures its efforts on one side of the gears
+    free = tuple(joint for joint in information.joints if joint in against) if against & costly else ()
     kept = tuple(column.name for column in rotors if column.owner not in free)
     return (physical_bodies(kept).estimate(None, base, information) if free else found), free
 
