@@ -19,6 +19,8 @@ import numpy as np
 from transfer import Transfer, trained
 
 from steelyard.errors import SteelyardError
+from steelyard.estimators import auto
+from steelyard.estimators.regularised import evidence
 from steelyard.identification import delays, filter_choice
 from steelyard.project import cutoffs
 from steelyard.project.automatic import resolve_auto
@@ -63,6 +65,8 @@ CONSTANTS = (
     Constant(filter_choice, "FOLDS", (5, 12)),
     Constant(filter_choice, "LEAST_GAIN", (0.03, 0.2)),
     Constant(delays, "CLOSE_S", (1e-3, 6e-3)),
+    Constant(evidence, "REPEATED", (1.0, 2.0, 10.0)),
+    Constant(auto, "COSTLY", (0.1, 0.5)),
 )
 
 
@@ -94,7 +98,7 @@ def _error(transfer: Transfer, seen: dict[str, float]) -> float:
     """Error of the defaults as the constants are now; `seen` holds those of settings that were fitted before."""
     try:
         resolved = resolve_auto(transfer.project)
-        key = repr(resolved.project.spec.prepare)
+        key = repr((resolved.project.spec.prepare, evidence.REPEATED, auto.COSTLY))
         if key not in seen:
             seen[key] = transfer.squares(trained(resolved).fit).relative
         return seen[key]
