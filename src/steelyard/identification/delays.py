@@ -23,13 +23,16 @@ from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
-# A delay is corrected when its p-value is below this (three standard deviations, if they were known exactly) ...
+# A delay of a single joint is significant when its p-value is below this (three standard deviations, if they were known
+# exactly).
 CHANCE = 2.7e-3
-# ... and it is no longer than this many samples, or this many seconds where the log is fast: loggers have short delays.
-# What looks like a longer one is friction or elasticity that the terms do not model.
+# No delay longer than this many samples, or this many seconds where the log is fast, is corrected: loggers have short
+# delays. What looks like a longer one is friction or elasticity that the terms do not model.
 BELIEVABLE_SAMPLES, BELIEVABLE_S = 3.0, 5e-3
+# That is this many standard deviations of the delays that are expected before any data.
+EXPECTED = 2.5
 # Joints share one delay unless the p-value of their agreement is below this and most differ by more than this [s].
-ALIKE, CLOSE_S = 0.01, 3e-3
+ALIKE, CLOSE_S = 0.01, 6e-3
 _STEPS = 12
 
 
@@ -81,15 +84,18 @@ class Delays:
 
     @property
     def correction(self) -> tuple[float, ...]:
-        """Time [s] by which the efforts are read later, (n,): the common delay, or each joint's own if these differ.
+        """Time [s] by which the efforts are read later, (n,): the common delay d, or each joint's own if these differ.
 
-        Zero where a delay is not significant, or not plausible. One logger is late for all joints; small differences
-        come from friction, elasticity or a resonance that the model lacks: on 40 simulated robots
-        (evidence/generalise.py) delays of single joints were wrong by 0.8 ms in the median, the common one by 0.3 ms.
+        The common one counts by its certainty, d s²/(s² + σ²) with the s that is expected of loggers: most probable for
+        d ~ N(0, s²). Zero beyond what is plausible; single joints' delays must be significant. One logger is late for
+        all joints; differences come from friction, elasticity or a resonance that the model lacks: on 40 simulated
+        robots (evidence/generalise.py, seed 20261118) delays of single joints were wrong by 0.8 ms in the median, the
+        common one by 0.3 ms.
         """
         if self._shared:
-            sure = self._sure * self.common_std < abs(self.common) <= self.believable
-            return (self.common if sure else 0.0,) * len(self.joints)
+            expected = (self.believable / EXPECTED) ** 2
+            late = self.common * expected / (expected + self.common_std**2)
+            return (late if abs(self.common) <= self.believable else 0.0,) * len(self.joints)
         found = zip(self.seconds, self.significant, strict=True)
         return tuple(float(d) if sure and abs(d) <= self.believable else 0.0 for d, sure in found)
 
