@@ -71,7 +71,7 @@ def test_delays_are_recovered_within_their_error_bars(late: tuple[float, ...]) -
         assert abs(RATE * found.common - late[0]) < 3.0 * RATE * found.common_std
         # up to three samples are corrected, almost as estimated
         wanted = 0.0 if late[0] == -5.7 else found.common
-        assert found.correction == pytest.approx((wanted,) * 3, abs=0.1 * found.common_std)
+        assert found.correction == pytest.approx((wanted,) * 3, abs=0.3 * found.common_std)
     else:
         assert found.agree < 1e-6
         assert found.significant == (True, False, True)
