@@ -95,7 +95,7 @@ class Delays:
         if self._shared:
             expected = (self.believable / EXPECTED) ** 2
             late = self.common * expected / (expected + self.common_std**2)
-            return (late if abs(self.common) <= self.believable else 0.0,) * len(self.joints)
+            return (float(late) if abs(self.common) <= self.believable else 0.0,) * len(self.joints)
         found = zip(self.seconds, self.significant, strict=True)
         return tuple(float(d) if sure and abs(d) <= self.believable else 0.0 for d, sure in found)
 
