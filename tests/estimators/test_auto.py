@@ -7,14 +7,17 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 
 from steelyard.estimators import WLS, Auto, Consistent
+from steelyard.estimators.auto import physical_bodies
 from steelyard.findings import Finding
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import Rotor
+from steelyard.physical.consistency import link_columns, pseudo_inertia
 from steelyard.physical.constraints import Constraints
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
@@ -148,6 +151,38 @@ def test_a_rotor_that_the_data_contradict_has_no_bound_and_is_named() -> None:
     told = choice(result)
     assert (told.severity, told.where) == ("warning", "joint2")
     assert "remove the term rotor from joint2" in (told.fix or "")
+
+
+def thinnest(result: Identification) -> float:
+    """The smallest λ of P v = λ P₀ v over all links: 1 where the bodies are those of the robot file."""
+    layout, standard = result.base.layout, result.standard
+    assert standard is not None
+    assert layout.nominal is not None
+    pairs = [(standard[own], layout.nominal[own]) for own in link_columns(layout).values()]
+    return min(eigh(pseudo_inertia(x), pseudo_inertia(x0), eigvals_only=True)[0] for x, x0 in pairs)
+
+
+def test_bodies_keep_a_share_of_those_of_the_file() -> None:
+    """Noise that asks for rods does not get them, and the prediction is as good."""
+    problem = problem_of(off_by(TRUE, 0.15, np.random.default_rng(0)), noise=20.0, seconds=5.0)
+    information = observe(problem)
+    kept, thin = (identify(problem, estimator, information) for estimator in (Auto(), physical_bodies(share=0.0)))
+    assert thinnest(thin) < 0.2
+    assert thinnest(kept) > 0.3 * (1.0 - 1e-6)
+    assert error(kept) < 1.02 * error(thin)
+    assert "bodies held at 30% of the file's in some direction: link" in choice(kept).message
+
+
+def test_a_file_that_the_data_contradict_holds_no_body() -> None:
+    heavy = tuple(replace(link, inertia=8.0 * link.inertia) for link in TRUE.links if link.inertia is not None)
+    problem = problem_of(replace(TRUE, links=heavy), noise=0.1, seconds=20.0)
+    result = identify(problem, Auto())
+    told = choice(result)
+    assert told.severity == "warning"
+    assert "bodies may be thinner than those of the robot file" in told.message
+    assert "check the inertias of the robot file" in told.fix
+    assert thinnest(result) < 0.2
+    assert error(result) < 0.05
 
 
 # --- wls instead ------------------------------------------------------------------------------------------------------

@@ -89,8 +89,8 @@ def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> l
             raise ModelError(choices("link", name, links))
     drive = list(constraints.bounded(layout))
     blocks = [
-        _pseudo_inertia_block(layout, links[name], scales.links[name], constraints.margin, constraints.tolerance)
-        for name in links
+        _pseudo_inertia_block(layout, columns, scales.links[name], constraints.shift(layout, columns))
+        for name, columns in links.items()
     ]
     blocks.append(Block("nonnegative", np.diag(1.0 / scales.columns)[drive], np.zeros(len(drive)), np.ones(len(drive))))
     blocks.append(_bounds_block(layout, links, scales, constraints))
@@ -104,13 +104,12 @@ def blocks_of(layout: Layout, scales: ConeScales, constraints: Constraints) -> l
 
 
 def _pseudo_inertia_block(
-    layout: Layout, columns: NDArray[np.int64], scale: tuple[float, float], margin: float, tolerance: float
+    layout: Layout, columns: NDArray[np.int64], scale: tuple[float, float], shift: Array
 ) -> Block:
-    """T (P + t·diag(1,1,1,0) − ε·1) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, numbers of order one."""
+    """T (P + shift) T ⪰ 0 with T = diag(1/l, 1/l, 1/l, 1)/√m: the same cone, numbers of order one."""
     mass, length = scale
     size = np.array([length, length, length, 1.0]) * np.sqrt(mass)
     weight = _STACK / (size[_ROW] * size[_COLUMN])
-    shift = tolerance * np.diag([1.0, 1.0, 1.0, 0.0]) - margin * np.eye(4)
     matrix = np.zeros((10, len(layout)))
     matrix[:, columns] = weight[:, None] * _PSEUDO
     return Block("psd", matrix, weight * shift[_ROW, _COLUMN], np.where(_ROW == _COLUMN, 1.0, 0.0))

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard._arrays import Array
 from steelyard.errors import ModelError, choices
 from steelyard.model.parameters import Layout
 from steelyard.model.terms.registry import nonnegative_symbols
+from steelyard.physical.consistency import pseudo_inertia
 
 Vector = Sequence[float] | Array
 Bounds = tuple[float | None, float | None]
@@ -26,9 +28,11 @@ class Constraints:
     """Constraints on the standard parameters of a robot.
 
     margin ε ≥ 0 [SI]: P ⪰ ε·1, for ε > 0 strictly inside the cone.  tolerance t ≥ 0 [kg·m²]: Σ + t·1 in place of Σ, the
-    tolerance of `check_links`.  nonnegative: symbols of drive columns that are ≥ 0, or names of single
-    columns (`joint4.Ia`); None: those of all known terms, registered ones included, at the time of use (`bounded`).
-    masses: link → (m⁻, m⁺) [kg].  total_mass: bounds of the sum of all moving links without payloads [kg].
+    tolerance of `check_links`.  nominal_share κ: P ⪰ κ·P₀ of a link whose body in the robot file, P₀, is physical: it
+    keeps links from becoming points, rods or plates.  nonnegative: symbols of drive columns that are ≥ 0, or names of
+    single columns (`joint4.Ia`); None: those of all known terms, registered ones included, at the time of use
+    (`bounded`).  masses: link → (m⁻, m⁺) [kg].  total_mass: bounds of the sum of all moving links, payloads excluded
+    [kg].
 
     The centre of mass c of a link lies, in its own frame [m], in
         boxes        (c⁻ (3,), c⁺ (3,))                 c⁻ ≤ c ≤ c⁺
@@ -38,6 +42,7 @@ class Constraints:
 
     margin: float = 0.0
     tolerance: float = 0.0
+    nominal_share: float = 0.0
     nonnegative: Sequence[str] | None = None
     masses: Mapping[str, Bounds] = field(default_factory=dict)
     boxes: Mapping[str, Box] = field(default_factory=dict)
@@ -49,6 +54,8 @@ class Constraints:
         for what, value in (("margin", self.margin), ("tolerance", self.tolerance)):
             if not 0.0 <= value <= LARGEST:
                 raise ModelError(f"The {what} must be a number between 0 and {LARGEST:g}, not {value!r}.")
+        if not 0.0 <= self.nominal_share < 1.0:
+            raise ModelError(f"The nominal_share must be at least 0 and below 1, not {self.nominal_share!r}.")
         if self.total_mass is not None and not 0.0 < self.total_mass <= LARGEST:
             raise ModelError(f"The total mass must be positive and at most {LARGEST:g} kg, not {self.total_mass!r}.")
         for link, bounds in self.masses.items():
@@ -68,6 +75,16 @@ class Constraints:
             if name not in valid and name not in layout:
                 raise ModelError(choices("symbol", name, valid))
         return tuple(k for k, column in enumerate(layout.columns) if column.symbol in asked or column.name in asked)
+
+    def shift(self, layout: Layout, columns: NDArray[np.int64]) -> Array:
+        """t·diag(1,1,1,0) − ε·1 − κ·P₀ (4, 4), added to the pseudo-inertia of the body with these ten columns."""
+        shift = self.tolerance * np.diag([1.0, 1.0, 1.0, 0.0]) - self.margin * np.eye(4)
+        nominal = [layout.columns[k].nominal for k in columns]
+        if self.nominal_share and layout.columns[columns[0]].kind == "link" and None not in nominal:
+            body = pseudo_inertia(np.array(nominal, float))
+            if np.linalg.eigvalsh(body)[0] >= 0.0:
+                return shift - self.nominal_share * body
+        return shift
 
     @property
     def links(self) -> tuple[str, ...]:
