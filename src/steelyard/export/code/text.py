@@ -59,6 +59,7 @@ def header_lines(identified: IdentifiedModel, left_out: Sequence[str]) -> list[s
         f"Carries: {carried}. Gravity [m/s2]: {', '.join(f'{g:g}' for g in robot.gravity)}.",
         f"Parameters: {identified.rule}. {identified.cost}".strip(),
         identified.certificate,
+        *identified.remarks,
         *(f"Left out: {one}" for one in left_out),
     ]
 
