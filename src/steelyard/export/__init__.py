@@ -11,6 +11,7 @@ compared before it is returned; nothing is written to disk.
 from __future__ import annotations
 
 from steelyard.export.code.c import c_files as c
+from steelyard.export.code.casadi import casadi_file as casadi
 from steelyard.export.code.python import python_file as python
 from steelyard.export.export import Export
 from steelyard.export.latex import latex_table as latex
@@ -30,6 +31,7 @@ __all__ = [
     "IdentifiedModel",
     "Parity",
     "c",
+    "casadi",
     "identified_model",
     "latex",
     "mjcf",
