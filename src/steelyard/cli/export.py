@@ -36,7 +36,9 @@ def export_command(
     ],
     source: Annotated[
         Path | None,
-        typer.Option(help="URDF or MJCF file to edit (urdf, mjcf). Default: the result's own, if it has one."),
+        typer.Option(
+            help="URDF, MJCF or SDF file to edit (urdf, mjcf, sdf). Default: the result's own, if it has one."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -47,10 +49,13 @@ def export_command(
     ] = None,
     load: Annotated[
         str,
-        typer.Option(help="Payload of the project to add to the link that carries it (urdf, mjcf, c, python)."),
+        typer.Option(
+            help="Payload of the project to add to the link that carries it (urdf, mjcf, sdf, c, python, casadi)."
+        ),
     ] = option_values.UNLOADED,
     name: Annotated[
-        str | None, typer.Option(help="Name of functions and files (c, python, latex). Default: the robot's name.")
+        str | None,
+        typer.Option(help="Name of functions and files (c, python, casadi, latex). Default: the robot's name."),
     ] = None,
     regroupings: Annotated[
         bool, typer.Option("--regroupings", help="Add a second table: the sums that base parameters stand for (latex).")
@@ -58,7 +63,8 @@ def export_command(
     allow_infeasible: Annotated[
         bool,
         typer.Option(
-            "--allow-infeasible", help="Write the values as identified, even if they are not physical (c, python)."
+            "--allow-infeasible",
+            help="Write the values as identified, even if they are not physical (c, python, casadi).",
         ),
     ] = False,
     exact: Annotated[
@@ -118,7 +124,7 @@ def _own_source(reopened: Reopened, target: ExportTarget) -> Path | None:
     from steelyard.formats.robots.urdf import root_tag
 
     own = reopened.project.robot_file
-    if own is None or own.suffix.lower() not in (".urdf", ".xml", ".mjcf"):
+    if own is None or own.suffix.lower() not in (".urdf", ".xml", ".mjcf", ".sdf"):
         return None
     return own if root_tag(own.read_bytes(), str(own)) == target.root else None
 

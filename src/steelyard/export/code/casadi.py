@@ -63,7 +63,9 @@ def casadi_file(identified: IdentifiedModel, name: str | None = None) -> Export:
     left_out = left_out_lines(made, "C and Python have consecutive states too")
     content = _module(identified, made, left_out).encode("utf-8")
     installed = importlib.util.find_spec("casadi") is not None
-    unchecked = "" if installed else f"Not evaluated: the package casadi is not installed. Where it is: python {name}.py"
+    unchecked = (
+        "" if installed else f"Not evaluated: the package casadi is not installed. Where it is: python {name}.py"
+    )
     parity = evaluated_parity(identified, content) if installed else None
     return Export("casadi", {f"{name}.py": content}, left_out, parity=parity, read_back=unchecked)
 
@@ -112,6 +114,10 @@ def _module(identified: IdentifiedModel, made: Parts, left_out: tuple[str, ...])
 
 def _function(name: str, program: Program, arguments: str, out: str, first: list[str]) -> str:
     shape = "JOINTS, JOINTS" if out == "mass" else "JOINTS"
-    lines = [f"def _{name}({', '.join(arguments)}):", f"    {out} = SX.zeros({shape})", *(f"    {one}" for one in first)]
+    lines = [
+        f"def _{name}({', '.join(arguments)}):",
+        f"    {out} = SX.zeros({shape})",
+        *(f"    {one}" for one in first),
+    ]
     lines += [re.sub(r"\bmass\[(\d+)\]\[(\d+)\]", r"mass[\1, \2]", line) for line in body(program, "", "", "# {}")]
     return "\n".join([*lines, f"    return {out}", ""])

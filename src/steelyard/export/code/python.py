@@ -163,7 +163,10 @@ def _module(identified: IdentifiedModel, made: Parts, left_out: tuple[str, ...])
     blocks += [_GRAVITY + _body(programs[1], "tau", "q.shape")]
     blocks += [_MASS + _body(programs[2], "mass", "(JOINTS, *q.shape)"), _SIGNALS]
     given = vectors(identified)
-    blocks += [_SELF_TEST + (_WALK if given.walk else "") + "    return max(differences)\n", "\n".join(table_lines(given))]
+    blocks += [
+        _SELF_TEST + (_WALK if given.walk else "") + "    return max(differences)\n",
+        "\n".join(table_lines(given)),
+    ]
     return "\n".join(lines) + "\n\n\n" + "\n\n".join(blocks) + _MAIN
 
 

@@ -21,7 +21,9 @@ HEADERS = (
     "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
     "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype",
 )  # fmt: skip
-RESERVED = frozenset((*HEADERS, "casadi", "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names))
+RESERVED = frozenset(
+    (*HEADERS, "casadi", "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names)
+)
 
 
 def code_name(identified: IdentifiedModel, name: str | None) -> str:
