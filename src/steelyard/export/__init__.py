@@ -1,9 +1,9 @@
 """Export: an identified model as the files that simulators and controllers read.
 
 `identified_model(model, result)` chooses the standard parameters, then one function per format returns an `Export` with
-the files as bytes: `c`, `python`, `casadi`, `urdf`, `mjcf` and `sdf` (the user's own file, edited), `new_urdf`, `new_mjcf` and `new_sdf`. `latex`
-prints the base parameters of a result, `motion` writes a trajectory for a robot controller. Every file is read back and
-compared before it is returned; nothing is written to disk.
+the files as bytes: `c`, `python`, `casadi`, `urdf`, `mjcf` and `sdf` (the user's own file, edited), `new_urdf`,
+`new_mjcf` and `new_sdf`. `latex` prints the base parameters of a result, `motion` writes a trajectory for a robot
+controller. Every file is read back and compared before it is returned; nothing is written to disk.
 
 `TARGETS` holds what `steelyard export --to NAME` can write; `register` adds a target of your own.
 """

@@ -76,7 +76,7 @@ def moment_ratio(vector: Array) -> float:
 
 
 def unlike_file(layout: Layout, theta: Array) -> tuple[str, ...]:
-    """One sentence for all bodies that look unlike those of the file; none if all are alike."""
+    """One sentence for all bodies that look unlike those of the file; none if all of them look like the file's."""
     said = [shape.sentence for shape in body_shapes(layout, theta) if shape.sentence]
     if not said:
         return ()

@@ -20,7 +20,7 @@ from steelyard.signals.samples import Samples
 
 # Friction of a robot file: τ = Fv q̇ + Fc sign(q̇).
 FRICTION: tuple[type[Viscous | Coulomb], ...] = (Viscous, Coulomb)
-# Terms that are no friction; all others are, those of users included.
+# Terms without friction; all others are friction, those of users included.
 NO_FRICTION = frozenset(("rotor", "offset", "drift", "ripple", "coupling", "compensator", "springs"))
 
 
