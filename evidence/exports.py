@@ -1,8 +1,8 @@
 """What an exported file is worth: ten robots, listed before the first of them was tried.
 
-Two of Universal Robots, five redundant or research arms and three small ones, from MuJoCo Menagerie: all fixed arms with
-one joint per body, as far as the collection has them, of different makers and from 4 kg to 40 kg. Logs of 40 s by MuJoCo
-with rotors, friction and offsets added (tests/testbed/worth_case.py), identified with the default settings.
+Two of Universal Robots, five redundant or research arms and three small ones, from MuJoCo Menagerie: all fixed arms
+with one joint per body, as far as the collection has them, of different makers and from 4 kg to 40 kg. Logs of 40 s by
+MuJoCo with rotors, friction and offsets added (tests/testbed/worth_case.py), identified with the default settings.
 
 For URDF (new, as the source is MJCF) and MJCF (edited), the error on the unseen motion without noise [%]:
 

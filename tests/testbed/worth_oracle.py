@@ -28,8 +28,12 @@ def pseudo(m: Any, h: Sequence[Any], i: Sequence[Any]) -> Sequence[Sequence[Any]
 
 
 def independent_error(case: WorthCase, urdf: str, rotors: bool = False) -> float:
-    """min Σ_j ((y − W x)/σ_j)² + λ Σ_l ‖J₀^-½(J_l − J₀)J₀^-½‖² with J_l ⪰ 0.3 J₀ and friction ≥ 0, λ by the slack rule;
-    the error [%] of its effort on the unseen motion. `urdf` states the file's bodies; `rotors` adds inertias of rotors."""
+    """The error [%] on the unseen motion of a fit from the logged rows, with λ by the slack rule:
+
+    min Σ_j ((y − W x)/σ_j)² + λ Σ_l ‖J₀^-½(J_l − J₀)J₀^-½‖²   with   J_l ⪰ 0.3 J₀,  friction ≥ 0
+
+    `urdf` states the bodies J₀ of the file; `rotors` adds inertias of rotors.
+    """
     import cvxpy as cp
     import pinocchio as pin
 
