@@ -81,6 +81,6 @@ def unlike_file(layout: Layout, theta: Array) -> tuple[str, ...]:
     if not said:
         return ()
     return (
-        f"Bodies unlike those of the robot file: {'; '.join(said)}. The data or the missing excitation ask for it; "
-        "check them before you simulate contacts or add a tool.",
+        f"Bodies unlike those of the robot file: {'; '.join(said)}. The data ask for it, or effects that the "
+        "format has no place for; check them before you simulate contacts or add a tool.",
     )
