@@ -203,3 +203,15 @@ def test_a_full_disk_leaves_the_old_file(
     assert (told.code, "No space left on device" in told.err) == (2, True)
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.urdf"]
     assert (tmp_path / "a.urdf").read_text("utf-8") == "mine"
+
+
+def test_the_report_shows_what_robot_files_are_worth(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    found = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json").document["scores"]
+    page = tmp_path / "page.html"
+    assert steelyard("report", result, "--files", "urdf,mjcf", "--out", page).code == 0
+    text = page.read_text("utf-8")
+    assert "Torque error of a URDF file" in text
+    assert "Torque error of a MJCF file" in text
+    assert f"{100.0 * found['fitted']['file']['total']:.2f} % on the fitted rows" in text
+    told = steelyard("report", result, "--files", "latex", "--out", page)
+    assert (told.code, "Unknown robot file 'latex'. Valid: urdf, mjcf, sdf." in told.err) == (2, True)

@@ -9,6 +9,7 @@ from steelyard.errors import OutputError, choices
 from steelyard.report.section import Section
 from steelyard.report.sections.bodies import BODIES, PAYLOADS
 from steelyard.report.sections.data import DATA, PROVENANCE
+from steelyard.report.sections.files import FILES
 from steelyard.report.sections.findings import FINDINGS
 from steelyard.report.sections.fit import EFFORT, ERRORS
 from steelyard.report.sections.parameters import GAINS, LEGS, PARAMETERS
@@ -16,7 +17,7 @@ from steelyard.report.sections.parameters import GAINS, LEGS, PARAMETERS
 SECTIONS: dict[str, Section] = {
     section.name: section
     for section in (
-        FINDINGS, EFFORT, ERRORS, GAINS, PAYLOADS, BODIES, LEGS, PARAMETERS, DATA, PROVENANCE,
+        FINDINGS, EFFORT, ERRORS, GAINS, PAYLOADS, BODIES, LEGS, FILES, PARAMETERS, DATA, PROVENANCE,
     )
 }  # fmt: skip
 BUILT_IN = frozenset(SECTIONS)

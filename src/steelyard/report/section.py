@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -12,18 +12,23 @@ from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
 from steelyard.report.table import Table
 
+if TYPE_CHECKING:
+    from steelyard.export.file_fit.worth import FileWorth
+
 
 @dataclass(frozen=True)
 class ReportSubject:
     """What a report is about: the result, efforts row by row, the page's title, and the link that carries each payload.
 
-    `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept.
+    `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept. `files` holds
+    the scores of robot files that were asked for, by the name of their format.
     """
 
     result: Identification
     predictions: tuple[Prediction, ...] = ()
     title: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileWorth] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
