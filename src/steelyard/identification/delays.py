@@ -16,7 +16,7 @@ from steelyard.errors import EstimationError
 from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
-from steelyard.regression.information import BlockKey, Information, Triangle
+from steelyard.regression.information import BlockKey, Information, Triangle, triangular
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.statistics import jackknife_deviation
@@ -161,15 +161,17 @@ def estimate_delays(
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
     start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
-    fit = fit.at(fit.at(start).refined(None, start, own))
-    found = fit.refined(None, start, own)
-    common = fit.refined(None, np.full(len(start), float(np.nanmedian(found))), shared)
+    fit = fit.at(start)
+    fit = fit.at(fit.refined(fit.unexplained(), start, own))
+    every = fit.unexplained()
+    found = fit.refined(every, start, own)
+    common = fit.refined(every, np.full(len(start), float(np.nanmedian(found))), shared)
     groups = information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")
-    left = [[time for time in information.times if time not in set(group)] for group in groups]
-    each = np.array([fit.refined(times, found, own, steps=3) for times in left])
-    together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
+    left = [fit.unexplained([time for time in information.times if time not in set(group)]) for group in groups]
+    each = np.array([fit.refined(one, found, own) for one in left])
+    together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
@@ -267,35 +269,39 @@ class _Fit:
         left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
         return float(self.copies.spline.x[int(np.argmin(left))])
 
-    def refined(
-        self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array, steps: int = _STEPS
-    ) -> Array:
-        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
-        parts = self._parts(times)
-        size = len(self.base)
+    def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
+        """What the columns leave of the weighted copies of every joint, (n, R, rows): (1 − W W⁺) w_j y_j(t + shift).
+
+        The fit of θ for any delays is then done, and a step towards the best delays works on few rows.
+        """
         place = np.full(len(self.base.layout), -1)
-        place[list(self.base.kept)] = np.arange(size)
-        delay = np.where(np.isfinite(start), start, 0.0)
-        # reduced to a triangle once, so that a step works on few rows
-        small = []
-        for triangle, own in zip(parts, self.information.columns, strict=True):
+        place[list(self.base.kept)] = np.arange(len(self.base))
+        count, copies = len(self.information.joints), len(self.copies.order)
+        rows = []
+        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
             kept = np.flatnonzero(place[own] >= 0)
             y = self.copies.sorted(triangle.r[:, len(own) :])
-            small.append((place[own[kept]], Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r))
+            # reduced to a triangle first, so that all joints together are few rows
+            r = self.weights[j] * Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
+            wide = np.zeros((len(r), len(self.base) + count * copies))
+            wide[:, place[own[kept]]] = r[:, : len(kept)]
+            wide[:, len(self.base) + j * copies :][:, :copies] = r[:, len(kept) :]
+            rows.append(wide)
+        system = np.concatenate(rows)
+        used = list(independent_columns(system[:, : len(self.base)], DATA_TOLERANCE).kept)
+        rest = triangular(np.column_stack([system[:, used], system[:, len(self.base) :]]))[len(used) :, len(used) :]
+        return rest.T.reshape(count, copies, -1)
+
+    def refined(self, unexplained: Array, start: Array, share: Array, steps: int = _STEPS) -> Array:
+        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
+        delay = np.where(np.isfinite(start), start, 0.0)
         for _ in range(steps):
-            rows = []
-            for j, (target, r) in enumerate(small):
-                y = r[:, len(target) :]
-                wide = np.zeros((len(r), size + share.shape[1] + 1))
-                wide[:, target] = r[:, : len(target)]
-                wide[:, size:-1] = -np.outer(y @ self.copies.spline(delay[j], 1), share[j])
-                wide[:, -1] = y @ self.copies.spline(delay[j])
-                rows.append(self.weights[j] * wide)
-            system = np.concatenate(rows)
-            scale = np.linalg.norm(system[:, :-1], axis=0)
+            y = np.einsum("jrm,jr->m", unexplained, self.copies.spline(delay))
+            slope = np.einsum("jrm,jr->mj", unexplained, self.copies.spline(delay, 1)) @ share
+            scale = np.linalg.norm(slope, axis=0)
             scale[scale == 0.0] = 1.0
-            found = np.linalg.lstsq(system[:, :-1] / scale, system[:, -1], rcond=DATA_TOLERANCE)[0] / scale
-            step = np.clip(share @ found[size:], -self.copies.spacing, self.copies.spacing)
+            found = np.linalg.lstsq(slope / scale, -y, rcond=DATA_TOLERANCE)[0] / scale
+            step = np.clip(share @ found, -self.copies.spacing, self.copies.spacing)
             delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
             if np.abs(step).max() < 1e-5 * self.copies.spacing:
                 break
