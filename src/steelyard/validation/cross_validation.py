@@ -19,7 +19,7 @@ from steelyard.regression.folds import GuardedFold, guarded_folds, stretches
 from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
-from steelyard.regression.scores import Score, score
+from steelyard.regression.scores import Score, score, score_of
 
 
 @dataclass(frozen=True)
@@ -269,13 +269,5 @@ def _pooled(scores: Sequence[Score]) -> Score:
     def squares(size: Callable[[Score], dict[str, float]]) -> Array:
         return np.array([sum(np.nan_to_num(size(one)[j]) ** 2 * one.rows[j] for one in scores) for j in joints])
 
-    error, whole = squares(lambda one: one.rmse), squares(lambda one: one.effort)
-    rows = {j: sum(one.rows[j] for one in scores) for j in joints}
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative, rmse, effort = np.sqrt(error / whole), *(np.sqrt(x / list(rows.values())) for x in (error, whole))
-
-    def table(x: Array) -> dict[str, float]:
-        return dict(zip(joints, x.tolist(), strict=True))
-
-    total = float(np.sqrt(error.sum() / whole.sum()))
-    return Score(total, table(relative), table(rmse), rows, scores[0].mask, table(effort))
+    rows = np.array([sum(one.rows[j] for one in scores) for j in joints])
+    return score_of(joints, squares(lambda one: one.rmse), squares(lambda one: one.effort), rows, scores[0].mask)
