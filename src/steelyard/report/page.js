@@ -221,7 +221,7 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
     const roles = new Map();
     for (const { figure } of groups[group].joints) {
       if (figure.layout.scene || figure.layout.showlegend === false) continue;
-      for (const trace of figure.data) if (trace.meta && trace.showlegend !== false) roles.set(trace.meta, trace.name);
+      for (const trace of figure.data) if (trace.meta && trace.name && trace.showlegend !== false) roles.set(trace.meta, trace.name);
       for (const shape of figure.layout.shapes || []) if (shape.showlegend) roles.set(shape.name, shape.name);
     }
     legend.replaceChildren(

@@ -105,12 +105,16 @@ def robot_figure(model: Model, q: Array, t: Array, bodies: dict[str, list[Ellips
         "currentvalue": {"prefix": "t = ", "suffix": " s"},
         "pad": {"t": 10, "b": 20},
     }
+    ranges = {x: _range(frames, x) for x in "xyz"}
     layout: Json = {
         "scene": {
-            "aspectmode": "data",
-            # ranges that hold every posture, so that the view does not jump
-            **{f"{x}axis": {"title": {"text": f"{x} [m]"}, "range": _range(frames, x)} for x in "xyz"},
-            "camera": {"eye": {"x": 1.5, "y": -1.6, "z": 0.7}},
+            # one scale for all axes, with ranges that hold every posture, so that the view does not jump
+            "aspectmode": "manual",
+            "aspectratio": {
+                x: (b - a) / max(high - low for low, high in ranges.values()) for x, (a, b) in ranges.items()
+            },
+            **{f"{x}axis": {"title": {"text": f"{x} [m]"}, "range": [a, b]} for x, (a, b) in ranges.items()},
+            "camera": {"eye": {"x": 1.0, "y": -1.1, "z": 0.5}},
         },
         "height": 560,
         "margin": {"l": 0, "r": 0, "t": 10, "b": 24},
@@ -166,12 +170,12 @@ def _marks(poses: list[Pose], bodies: list[Ellipsoid | None]) -> Json:
     return _coordinates(np.array([place for place, _ in found]).reshape(-1, 3)) | {"text": [name for _, name in found]}
 
 
-def _range(frames: list[list[Json]], axis: str) -> list[float]:
+def _range(frames: list[list[Json]], axis: str) -> tuple[float, float]:
     """The range of a coordinate over all frames, with a margin."""
     every = np.concatenate([part[axis] for frame in frames for part in frame]) if frames else np.zeros(1)
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
     margin = 0.05 * (high - low) + 0.02
-    return [low - margin, high + margin]
+    return low - margin, high + margin
 
 
 def _coordinates(points: Array) -> Json:

@@ -81,7 +81,9 @@ def _separation(subject: ReportSubject) -> Sequence[Piece]:
     values = singular_values(result.covariance_classical)
     if len(values) < 3:
         return []
-    caption = "Correlation of the errors of every two parameters (classical), grouped. Blue or red: read them together."
+    caption = (
+        "Correlation of the errors of every two parameters (classical), grouped. Blue or orange: read them together."
+    )
     ratio = numerals.number(float(values[0] / max(values[-1], 1e-300)), 3)
     spread = f"Singular values of the weighted regressor with columns of length one; first over last: {ratio}."
     return [
