@@ -12,8 +12,8 @@ from steelyard.errors import EstimationError
 from steelyard.estimators import WLS
 from steelyard.estimators.estimator import estimated
 from steelyard.model.base_parameters import BaseParameters, base_parameters
-from steelyard.regression.folds import GUARD_PERIODS, Time, outside, spans
-from steelyard.regression.information import Information
+from steelyard.regression.folds import guarded_folds
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 
@@ -53,10 +53,9 @@ def choose_filter(problems: Sequence[Problem], progress: Progress | None = None)
     """
     base = base_parameters(problems[0].model)
     passes = [observe(problem, progress=progress) for problem in problems]
-    reference, lowest = passes[0], problems[0].lowpass_hz
-    guard = 0.0 if lowest is None else GUARD_PERIODS / lowest
-    folds = reference.clusters(FOLDS)
-    errors = [_left_out(base, information, reference, folds, guard) for information in passes]
+    reference = passes[0]
+    groups = reference.clusters(FOLDS)
+    errors = [_left_out(base, information, reference, groups) for information in passes]
     rows = int(reference.rows().sum())
     trials = tuple(
         FilterTrial(problem.lowpass_hz or 0.0, float(np.sqrt(error.sum() / rows)), int(np.median(information.rows())))
@@ -76,18 +75,16 @@ def _left_out(
     base: BaseParameters,
     information: Information,
     reference: Information,
-    folds: Sequence[Sequence[Time]],
-    guard: float,
+    groups: Sequence[Sequence[Time]],
 ) -> Array:
     """Squared residuals (folds,) of the reference rows, by parameters fitted to other stretches of `information`."""
-    out = np.full(len(folds), np.nan)
-    for k, times in enumerate(folds):
+    out = np.full(len(groups), np.nan)
+    for k, fold in enumerate(guarded_folds(information, groups, reference)):
         try:
-            seen = outside(information, spans(reference, times), guard)
-            estimate = estimated(WLS(), None, base, seen)
+            estimate = estimated(WLS(), None, base, information.at(fold.kept))
         except EstimationError:
             return out
-        out[k] = _squares(reference, base.theta(np.nan_to_num(estimate.value)), times)
+        out[k] = _squares(reference, base.theta(np.nan_to_num(estimate.value)), fold.scored)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +15,12 @@ import msgspec
 from steelyard._arrays import single_threaded
 from steelyard.errors import SteelyardError
 from steelyard.estimators.huber import robust_fit
+from steelyard.findings import Finding
 from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
 from steelyard.identification.prediction import Prediction, as_identified, correlation_finding, predict
 from steelyard.identification.result import Identification
+from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.documents import text, toml_text
@@ -83,6 +86,7 @@ def run(
         explicit.findings
         + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
         + correlation_finding(fitted, result.clusters)
+        + _more_motion(result, folder)
     )
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     links = {payload.name: payload.link for payload in explicit.model.payloads}
@@ -97,6 +101,17 @@ def run(
     files = {RESULT: text(data), REPORT: page}
     write_folder(folder, files | extra, own)
     return RunResult(result, data, folder, tuple(faults))
+
+
+def _more_motion(result: Identification, folder: Path) -> tuple[Finding, ...]:
+    """The command that designs the next motion, where the rows are few for the parameters."""
+    judged = result.judged
+    if not judged.needs_more_motion:
+        return ()
+    message = (
+        f"{judged.rows_each:.2g} rows per parameter, {FEW_ROWS:g} are needed: the errors on other motion are large"
+    )
+    return (Finding("few-rows", "warning", message, fix=f"steelyard excite --given {shlex.quote(str(folder))}"),)
 
 
 @single_threaded

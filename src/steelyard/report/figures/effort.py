@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.identification.prediction import Prediction
+from steelyard.identification.verdict import effort_unit
 from steelyard.model.parameters import Layout
 from steelyard.report import numerals
-from steelyard.report.tables.errors import effort_unit
 
 MOST_POINTS = 1200
 # A time step longer than this multiple of the usual one is a gap between stretches.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steelyard.identification.result import Identification
+from steelyard.identification.verdict import effort_unit
 from steelyard.report import numerals
 from steelyard.report.figures.spectrum import spectrum_groups
 from steelyard.report.section import FigureChoice, Piece, Repeat, ReportSubject, Section
 from steelyard.report.table import TableColumn, table
-from steelyard.report.tables.errors import effort_unit
 from steelyard.report.tables.provenance import run_table
 from steelyard.report.templates import fragment
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.identification.verdict import effort_unit
 from steelyard.model.model import Model
 from steelyard.report.figures.effort import unseen_first
 from steelyard.report.figures.friction import friction_groups
 from steelyard.report.figures.skeleton import Ellipsoid, ellipsoid, in_picture, postures, robot_figure
 from steelyard.report.section import Figure, FigureChoice, Piece, ReportSubject, Section
 from steelyard.report.tables.bodies import ellipsoid_table
-from steelyard.report.tables.errors import effort_unit
 
 
 def _robot(subject: ReportSubject) -> Sequence[Piece]:
