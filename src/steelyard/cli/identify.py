@@ -39,6 +39,9 @@ def identify(
         typer.Option(help=f"Tables to write into the run folder, comma-separated: {', '.join(option_values.TABLES)}."),
     ] = "",
     every_table: TableFlag = False,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Write a report without raw signals and spectra, to share.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keys that the project leaves out are chosen from the data and written into the result."""
@@ -51,11 +54,13 @@ def identify(
         raise ProjectError(choices("estimator", estimator, ESTIMATORS))
     formats = [f".{name.strip()}" for name in tables.split(",") if name.strip()]
     with progress_bar() as progress:
-        done = run_project(read_project(project).holding(option_values.listed(hold)), out, estimator, progress, formats)
+        done = run_project(
+            read_project(project).holding(option_values.listed(hold)), out, estimator, progress, formats, not no_data
+        )
     if as_json:
         emit(done.document)
     links = {one["name"]: one["link"] for one in done.document["project"]["payload"]}
-    show_result(done.identification, links, every_table, done.document["selection"])
+    show_result(done.identification, links, every_table, done.lamps, done.document["selection"])
     for fault in done.section_faults:
         say(fault, "yellow")
     say(f"Report: {done.folder / REPORT}")
@@ -66,7 +71,12 @@ def report_again(
     result: Annotated[Path, typer.Argument(help="Run folder or its result.json; its logs must still be in place.")],
     out: Annotated[Path | None, typer.Option(help="Page to write. Default: report.html of the run folder.")] = None,
     without_logs: Annotated[
-        bool, typer.Option("--without-logs", help="Leave out the figures that need the logs of the fit.")
+        bool,
+        typer.Option(
+            "--without-logs",
+            "--no-data",
+            help="Leave out the figures that need the logs of the fit: raw signals, spectra.",
+        ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -118,7 +128,7 @@ def demo(
         _show_loop(done)
         if done.control is not None:
             _show_control(done.control)
-    show_result(result, every_table=every_table)
+    show_result(result, every_table=every_table, lamps=done.run.lamps)
     say(f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.")
     say(
         "Next:\n"

@@ -23,7 +23,7 @@ from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
-from steelyard.project.documents import text, toml_text
+from steelyard.project.documents import plain, text, toml_text
 from steelyard.project.output_folder import REPORT, RESULT, RUN_FILES, check_folder, write_folder
 from steelyard.project.project import Project
 from steelyard.project.reopen import reopen
@@ -31,6 +31,7 @@ from steelyard.project.result_file import document, read_document
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.figures.spectrum import RunSpectra, run_spectra
+from steelyard.report.lamps import Lamp, Place, lamps
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.report.section import Repeat
@@ -38,13 +39,14 @@ from steelyard.report.section import Repeat
 
 @dataclass(frozen=True)
 class RunResult:
-    """What `run` returns: the identification, its document, the folder they were written to, and a sentence per section
-    of the report that failed."""
+    """What `run` returns: the identification, its document, the folder they were written to, a sentence per section of
+    the report that failed, and the three lamps."""
 
     identification: Identification
     document: dict[str, Any]
     folder: Path
     section_faults: tuple[str, ...] = ()
+    lamps: tuple[Lamp, ...] = ()
 
 
 @single_threaded
@@ -89,6 +91,8 @@ def run(
         + _more_motion(result, folder)
     )
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
+    lit = lamps(result, project.spec.lamps, place_of(project, folder))
+    data["lamps"] = plain(lit)
     links = {payload.name: payload.link for payload in explicit.model.payloads}
     faults: list[str] = []
     extra = table_files(result, tables, links)
@@ -96,11 +100,12 @@ def run(
     shown = (*fitted, *scored) if with_data else ()
     page = render(
         result, shown, _title(result, data["date"]), links, faults.append,
-        model=explicit.model, spectra=_spectra(project, with_data, progress), repeat=_repeat(project, data["date"]),
+        model=explicit.model, spectra=_spectra(project, with_data, progress),
+        repeat=_repeat(project, data["date"]), lamps=lit,
     )  # fmt: skip
     files = {RESULT: text(data), REPORT: page}
     write_folder(folder, files | extra, own)
-    return RunResult(result, data, folder, tuple(faults))
+    return RunResult(result, data, folder, tuple(faults), lit)
 
 
 def _more_motion(result: Identification, folder: Path) -> tuple[Finding, ...]:
@@ -136,8 +141,15 @@ def page_again(
     page = render(
         result, predictions, _title(result, date), links, faults.append, model=reopened.model,
         spectra=_spectra(project, not without_logs, progress), repeat=_repeat(project, date),
+        lamps=lamps(result, project.spec.lamps, place_of(project, reopened.file.parent)),
     )  # fmt: skip
     return page, tuple(faults)
+
+
+def place_of(project: Project, folder: Path) -> Place:
+    """Where commands find a result: its project file, its run folder and its robot file."""
+    robot = project.robot_file
+    return Place(str(project.path), str(folder), "" if robot is None else str(robot))
 
 
 def _title(result: Identification, date: str) -> str:

@@ -14,6 +14,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.report import numerals
 from steelyard.report.figures.spectrum import RunSpectra
+from steelyard.report.lamps import Lamp
 from steelyard.report.packing import embedded_figures
 from steelyard.report.printers import html
 from steelyard.report.registry import BUILT_IN, SECTIONS
@@ -34,6 +35,7 @@ def render(
     model: Model | None = None,
     spectra: tuple[RunSpectra, ...] = (),
     repeat: Repeat | None = None,
+    lamps: tuple[Lamp, ...] = (),
 ) -> str:
     """The page: key numbers, then every section of `SECTIONS` that applies; `links` names the link that carries each
     payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows. The other
@@ -41,7 +43,7 @@ def render(
 
     The same arguments give the same bytes.
     """
-    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat)
+    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat, lamps)
     parts = [(section, pieces) for section in SECTIONS.values() if (pieces := _pieces(section, subject, on_fault))]
     drawn = any(isinstance(piece, Figure | FigureChoice) for _, pieces in parts for piece in pieces)
     return rendered(
@@ -49,6 +51,7 @@ def render(
         title,
         result=result,
         repeat=repeat,
+        lamps=lamps,
         verdict=spoken(result.verdict),
         quality_counts=quality_counts(parameter_table(result)),
         finding_counts=finding_counts(result.findings),

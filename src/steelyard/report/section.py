@@ -12,6 +12,7 @@ from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.report.figures.spectrum import RunSpectra
+from steelyard.report.lamps import Lamp
 from steelyard.report.table import Table
 
 
@@ -34,8 +35,8 @@ class ReportSubject:
     """What a report is about: the result, efforts row by row, the page's title, and the link that carries each payload.
 
     `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept. `model` is that
-    of the fit, `spectra` those of its logs before any filter, `repeat` what is needed to make the result again. None of
-    these three is needed: what they show is left out without them.
+    of the fit, `spectra` those of its logs before any filter, `repeat` what is needed to make the result again, `lamps`
+    the answers on its top. Without one of these four, what it shows is left out.
     """
 
     result: Identification
@@ -45,6 +46,7 @@ class ReportSubject:
     model: Model | None = None
     spectra: tuple[RunSpectra, ...] = ()
     repeat: Repeat | None = None
+    lamps: tuple[Lamp, ...] = ()
 
 
 @dataclass(frozen=True)

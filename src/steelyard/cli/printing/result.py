@@ -15,7 +15,10 @@ from steelyard.report.table import Emphasis, Table, TableColumn, table
 if TYPE_CHECKING:
     from steelyard.estimators.estimator import Certificate
     from steelyard.identification.result import Identification
+    from steelyard.report.lamps import Lamp
 
+_MARKS = {"yes": "[+]", "with care": "[!]", "no": "[x]", "not known": "[?]"}
+_STYLES = {"yes": "green", "with care": "yellow", "no": "bold red", "not known": "cyan"}
 TableFlag = Annotated[
     bool, typer.Option("--table", help="Print every table and note too: parameters, errors, bodies, gains.")
 ]
@@ -25,15 +28,19 @@ def show_result(
     result: Identification,
     links: Mapping[str, str] | None = None,
     every_table: bool = False,
+    lamps: Iterable[Lamp] = (),
     selection: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the verdict and what needs action; with `every_table` also parameters, gains, payloads, bodies, errors, the
-    terms that were tried, and notes."""
+    """Print the verdict, the lamps and what needs action; with `every_table` also parameters, gains, payloads, bodies,
+    errors, the terms that were tried, and notes."""
     if every_table:
         _show_tables(result, links)
         if selection is not None:
             show(_trial_table(selection))
     say(result.verdict, "bold")
+    for lamp in lamps:
+        say(f"{_MARKS[lamp.answer]} {lamp}", _STYLES[lamp.answer])
+        say(f"    {lamp.command}")
     show_findings(result.findings, every_table)
 
 
