@@ -31,7 +31,7 @@ from steelyard.project.result_file import document, read_document
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.figures.spectrum import RunSpectra, run_spectra
-from steelyard.report.lamps import Lamp, Place, lamps
+from steelyard.report.lamps import Lamp, ResultFiles, lamps
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.report.section import Repeat
@@ -146,10 +146,10 @@ def page_again(
     return page, tuple(faults)
 
 
-def place_of(project: Project, folder: Path) -> Place:
+def place_of(project: Project, folder: Path) -> ResultFiles:
     """Where commands find a result: its project file, its run folder and its robot file."""
     robot = project.robot_file
-    return Place(str(project.path), str(folder), "" if robot is None else str(robot))
+    return ResultFiles(str(project.path), str(folder), "" if robot is None else str(robot))
 
 
 def _title(result: Identification, date: str) -> str:

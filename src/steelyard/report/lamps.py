@@ -69,7 +69,7 @@ class Lamp:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultFiles:
     """Where a result is, for commands: its project file, its run folder, and the robot file; "" for a built-in one."""
 
     project: str = "project.toml"
@@ -82,18 +82,18 @@ class Place:
 
 
 def lamps(
-    result: Identification, limits: LampLimits | None = None, place: Place | None = None
+    result: Identification, limits: LampLimits | None = None, place: ResultFiles | None = None
 ) -> tuple[Lamp, Lamp, Lamp]:
     """The three lamps of a result: predicts unseen motion, parameters physical, good enough for the target.
 
     They rest on the verdict, the standard set and the estimated σ only; the same result gives the same lamps.
     """
-    limits, place = limits or LampLimits(), place or Place()
+    limits, place = limits or LampLimits(), place or ResultFiles()
     physical = _physical(result, place)
     return _predicts(result.judged, limits, place), physical, _target(result, limits, place, physical)
 
 
-def _predicts(judged: FitVerdict, limits: LampLimits, place: Place) -> Lamp:
+def _predicts(judged: FitVerdict, limits: LampLimits, place: ResultFiles) -> Lamp:
     """Whether other motion is predicted: the error on it, that of each joint, and that of the fit."""
 
     def lamp(answer: Answer, reason: str, command: str) -> Lamp:
@@ -131,7 +131,7 @@ def _predicts(judged: FitVerdict, limits: LampLimits, place: Place) -> Lamp:
     return lamp("yes", f"{said}, at most {limits.unseen:.0%}.", place.command("twin", place.folder))
 
 
-def _physical(result: Identification, place: Place) -> Lamp:
+def _physical(result: Identification, place: ResultFiles) -> Lamp:
     """Whether bodies with these parameters can exist, by the standard set of the result."""
 
     def lamp(answer: Answer, reason: str, command: str) -> Lamp:
@@ -158,7 +158,7 @@ def _physical(result: Identification, place: Place) -> Lamp:
     return lamp("yes", f"All {len(judged.links)} bodies can exist.", place.command("export", place.folder, "--to", "c"))
 
 
-def _target(result: Identification, limits: LampLimits, place: Place, physical: Lamp) -> Lamp:
+def _target(result: Identification, limits: LampLimits, place: ResultFiles, physical: Lamp) -> Lamp:
     """Whether the errors are within the limit of the target."""
     judged, target, limit = result.judged, limits.target, limits.of(limits.target)
     names = {"simulation": "simulation", "feed-forward": "feed-forward", "payload": "weighing payloads"}
@@ -194,11 +194,11 @@ def _target(result: Identification, limits: LampLimits, place: Place, physical: 
     return lamp("yes", f"{error}, at most {limit:.0%}. {also}", command)
 
 
-def _excite(place: Place) -> str:
+def _excite(place: ResultFiles) -> str:
     return place.command("excite", "--given", place.folder, "--out", "motion.csv")
 
 
-def _simulated(place: Place) -> str:
+def _simulated(place: ResultFiles) -> str:
     """The export for a simulator: into a copy of the robot file, in its own format."""
     mjcf = place.robot.lower().endswith((".xml", ".mjcf"))
     source = ["--source", place.robot] if mjcf or place.robot.lower().endswith(".urdf") else []

@@ -22,6 +22,8 @@ MOST_POINTS = 1200
 GAP = 1.5
 # The ribbon below the curves: its height on the scale of the figure.
 _RIBBON = (0.315, 0.335)
+# Slices of time in which the ribbon is drawn.
+SLICES = 300
 
 Json = dict[str, Any]
 Rows = NDArray[np.intp]
@@ -128,18 +130,26 @@ def stretches(t: Array) -> Rows:
 
 
 def ribbon_path(t: Array, mask: NDArray[np.bool_]) -> str:
-    """Rectangles over the rows of a mask, each half a step wider on either side, as one SVG path."""
+    """Rectangles over the rows of a mask, each half a step wider on either side, as one SVG path.
+
+    Of more than SLICES rows, a slice of time is drawn if at least half of its rows are marked.
+    """
     if not len(t) or not mask.any():
         return ""
     half = 0.5 * float(np.median(np.diff(t))) if len(t) > 1 else 0.5
-    change = np.diff(np.concatenate([[0], mask, [0]]).astype(int))
-    cut = np.flatnonzero(np.diff(stretches(t))) + 1
-    starts = sorted({*np.flatnonzero(change == 1).tolist(), *(c for c in cut.tolist() if mask[c])})
-    stops = sorted({*np.flatnonzero(change == -1).tolist(), *(c for c in cut.tolist() if mask[c - 1])})
+    number = stretches(t)
+    edges = np.unique(np.linspace(0, len(t), min(len(t), SLICES) + 1).astype(int))
+    # a slice ends where a stretch ends
+    edges = np.unique([*edges, *(np.flatnonzero(np.diff(number)) + 1)])
+    spans: list[list[int]] = []
+    for first, stop in pairwise(edges.tolist()):
+        if 2 * np.count_nonzero(mask[first:stop]) >= stop - first:
+            if spans and spans[-1][1] == first and number[first - 1] == number[first]:
+                spans[-1][1] = stop
+            else:
+                spans.append([first, stop])
     low, high = _RIBBON
-    return "".join(
-        f"M{t[a] - half:.5g},{low}V{high}H{t[b - 1] + half:.5g}V{low}Z" for a, b in zip(starts, stops, strict=True)
-    )
+    return "".join(f"M{t[a] - half:.5g},{low}V{high}H{t[b - 1] + half:.5g}V{low}Z" for a, b in spans)
 
 
 def _relative_error(measured: Array, model: Array, scored: NDArray[np.bool_]) -> float:
@@ -171,7 +181,6 @@ def _shape(role: str, path: str) -> Json:
         "layer": "below",
         "line": {"width": 0},
         "name": names[role],
-        "meta": f"ribbon-{role}",
         "showlegend": True,
     }
 

@@ -92,6 +92,7 @@ def robot_figure(model: Model, q: Array, t: Array, bodies: dict[str, list[Ellips
             "showlegend": False,
         },
     ]
+    frames = [[{"type": look["type"], **part} for look, part in zip(looks, one, strict=True)] for one in frames]
     data = [look | part for look, part in zip(looks, frames[0], strict=True)] if frames else []
     steps = [
         {"label": f"{at:.3g}", "method": "animate",
