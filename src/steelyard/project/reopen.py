@@ -32,6 +32,7 @@ class Origin:
     project_file    the name of its file
     rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
     robot_sha256    hash of the robot file
+    date            day of the fit, YYYY-MM-DD
     """
 
     project: ProjectSpec | None = None
@@ -39,6 +40,7 @@ class Origin:
     project_file: str = "project.toml"
     rest_speeds: tuple[float, ...] | None = None
     robot_sha256: str | None = None
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Reopened:
     project: Project
     model: Model
     fitted: tuple[RunSpec, ...]
+    date: str = ""
 
     @property
     def as_fitted(self) -> Project:
@@ -125,7 +128,7 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, result, project, model, tuple(origin.project.run))
+    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date)
 
 
 def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:

@@ -90,11 +90,12 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
         (fresh / PROJECT).write_text(project, "utf-8")
-        done = run(read_project(fresh / PROJECT), progress=progress)
+    # after the logs are in place, so that the result names their folder
+    done = run(read_project(folder / PROJECT), folder / RUN_FOLDER, progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
-    finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    finished = Demo(done, true_base, covered, folder / PROJECT)
     if robot_name == ORTHOGLIDE:
         finished = replace(finished, control=controlled(robot, seed, progress))
     try:
