@@ -37,7 +37,7 @@ FAMILIES = ("fourier", "b-spline")
 # steelyard.design.criteria.CRITERIA
 CRITERIA = ("d-optimal", "condition", "targets")
 # steelyard.export.TARGETS
-EXPORT_TARGETS = ("urdf", "mjcf", "c", "python", "latex")
+EXPORT_TARGETS = ("urdf", "mjcf", "sdf", "c", "python", "casadi", "latex")
 # steelyard.export.motions.FORMATS
 MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 # steelyard.identification.weighing.FREE

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import EstimationError
 from steelyard.estimators.consistent.priors import plain_prior
-from steelyard.estimators.least_squares import joint_deviations
+from steelyard.estimators.least_squares import joint_deviations, refit
 from steelyard.estimators.regularised.evidence import supported
+from steelyard.identification.expected import refitted
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.physical.prior import Widths
-from steelyard.regression.folds import GUARD_PERIODS, Span, Time, outside, spans
-from steelyard.regression.information import Information
+from steelyard.regression.folds import guarded_folds
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 
@@ -67,7 +67,7 @@ def choose_filter(
     """
     trials: list[FilterTrial] = []
     chosen, best, multiple = -1, np.empty(0), 1.0
-    reference, guard, folds = None, 0.0, ()
+    reference, groups = None, ()
     while (problem := problem_at(multiple)) is not None:
         try:
             information = observe(problem, progress=progress).without_known()
@@ -78,9 +78,8 @@ def choose_filter(
         base, rows = base_parameters(problem.model), int(np.median(information.rows()))
         first = reference if reference is not None else information
         if reference is None:
-            folds = information.clusters(FOLDS)
-            guard = 0.0 if problem.lowpass_hz is None else GUARD_PERIODS / problem.lowpass_hz
-        error = _left_out(base, information, first, folds, guard) if rows >= least_rows else np.array([np.nan])
+            groups = information.clusters(FOLDS)
+        error = _left_out(base, information, first, groups) if rows >= least_rows else np.array([np.nan])
         size = float(np.sqrt(error.sum() / first.rows().sum()))
         trials.append(FilterTrial(multiple, size, rows))
         if np.isfinite(size) and (reference is None or _better(error, best)):
@@ -106,48 +105,23 @@ def _left_out(
     base: BaseParameters,
     information: Information,
     reference: Information,
-    folds: Sequence[Sequence[Time]],
-    guard: float,
+    groups: Sequence[Sequence[Time]],
 ) -> Array:
     """Squared residuals (folds,) of the reference rows, by parameters fitted to other stretches of `information`.
 
-    Normal equations of the fold, G_g = Σ_j [W_j y_j]ᵀ[W_j y_j] / σ_j² + [P p]ᵀ[P p], with σ_j and the prior [P p] of
-    all rows: their squared condition number is harmless, since only errors of a per cent matter. NaN where there are
-    too few rows.
+    σ_j and the prior, with the widths that the data support, are those of all rows. NaN where there are too few rows.
     """
     try:
-        weights = np.nan_to_num(1.0 / joint_deviations(information, base))
+        weights = 1.0 / joint_deviations(information, base)
         found = supported(information, base, weights, plain_prior(base.layout, information, Widths()))
-        prior = np.sqrt(found.weight) * found.prior.in_base(base)
     except EstimationError:
-        return np.full(len(folds), np.nan)
-    lean = prior.T @ prior
-    return np.array(
-        [
-            _squares(reference, _fitted(base, information, weights, lean, spans(reference, times), guard), times)
-            for times in folds
-        ]
-    )
-
-
-def _fitted(
-    base: BaseParameters, information: Information, weights: Array, lean: Array, left_out: Sequence[Span], guard: float
-) -> Array:
-    """Standard parameters (C,) from the rows outside the left-out stretches; `lean` (b + 1, b + 1) of the prior."""
-    seen = outside(information, left_out, guard)
-    if not seen.blocks:
-        return np.full(len(base.layout), np.nan)
-    whole = lean.copy()
-    place = np.full(len(base.layout), -1)
-    place[list(base.kept)] = np.arange(len(base))
-    for j, own in enumerate(seen.columns):
-        kept = np.flatnonzero(place[own] >= 0)
-        r = seen.gathered(j).r[:, [*kept, len(own)]] * weights[j]
-        at = np.append(place[own[kept]], len(base))
-        whole[np.ix_(at, at)] += r.T @ r
-    scale = np.sqrt(np.maximum(np.diagonal(whole)[:-1], 1e-300))
-    matrix = whole[:-1, :-1] / np.outer(scale, scale) + 1e-11 * np.eye(len(base))
-    return base.theta(cho_solve(cho_factor(matrix), whole[:-1, -1] / scale) / scale)
+        return np.full(len(groups), np.nan)
+    prior = np.sqrt(found.weight) * found.prior.in_base(base)
+    again = refit(weights, np.ones(len(base), bool), extra=prior)
+    folds = guarded_folds(information, groups, reference)
+    values = refitted(information, base, folds, again)
+    parts = zip(folds, values, strict=True)
+    return np.array([_squares(reference, base.theta(v), fold.scored) if fold.kept else np.nan for fold, v in parts])
 
 
 def _squares(information: Information, theta: Array, times: Sequence[Time]) -> float:

@@ -86,15 +86,17 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     truth = _perturbed(model, rng)
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
+    # logs carry no mark: they are of an earlier demo only next to its project file
     with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER)) as fresh:
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
         (fresh / PROJECT).write_text(project, "utf-8")
-        done = run(read_project(fresh / PROJECT), progress=progress)
+    # after the logs are in place, so that the result names their folder
+    done = run(read_project(folder / PROJECT), folder / RUN_FOLDER, progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
-    finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    finished = Demo(done, true_base, covered, folder / PROJECT)
     if robot_name == ORTHOGLIDE:
         finished = replace(finished, control=controlled(robot, seed, progress))
     try:
