@@ -10,6 +10,7 @@ import msgspec
 
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
 from steelyard.findings import Finding
+from steelyard.formats.contents import check_contents
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -107,6 +108,7 @@ def reopen(
     file = result_file(place)
     data = read_document(file)
     result = identification(data, f"'{file}'")
+    check_contents(data.get("project"), f"The project in '{file}'")
     try:
         origin = restored(data, Origin)
     except msgspec.ValidationError as error:
