@@ -173,6 +173,7 @@ def estimate_delays(
     each = np.array([fit.refined(one, found, own) for one in left])
     together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
+    found = np.where((std == 0.0) & (found != 0.0), np.nan, found)  # no block moves it: it is not from the data
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -264,9 +265,12 @@ class _Fit:
             return float("nan")
         kept = [k for k, c in enumerate(own) if c in self.base.kept]
         w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        size = np.linalg.norm(y, axis=0)
+        if not size.all():  # an effort of zero has no delay
+            return float("nan")
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
+        left = np.linalg.norm(rest, axis=0) / size
         return float(self.copies.spline.x[int(np.argmin(left))])
 
     def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
