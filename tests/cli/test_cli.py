@@ -239,6 +239,7 @@ def test_a_failed_replacement_keeps_the_earlier_run(
             raise OSError(errno.ENOSPC, "No space left on device")
         rename(source, target)
 
+    monkeypatch.setattr("steelyard.project.output_folder.exchange", lambda one, other: False)
     monkeypatch.setattr("steelyard.project.output_folder.os.rename", full)
     told = steelyard("identify", project, "--out", out, "--estimator", "ls")
     assert told.code == 2

@@ -39,7 +39,7 @@ CRITERIA = ("d-optimal", "condition", "targets")
 # steelyard.simulation.controllers.CONTROLLERS
 CONTROLLERS = ("pd", "pid", "cascade", "computed-torque")
 # steelyard.export.TARGETS
-EXPORT_TARGETS = ("urdf", "mjcf", "c", "python", "latex")
+EXPORT_TARGETS = ("urdf", "mjcf", "sdf", "c", "python", "casadi", "latex")
 # steelyard.export.motions.FORMATS
 MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 # steelyard.identification.weighing.FREE

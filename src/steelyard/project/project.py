@@ -292,7 +292,7 @@ _A_RESULT = "a result, not a project file. To write its page again: `steelyard r
 def _another_kind(file: Path) -> str:
     """What a file is that is not a project file, by its name, and what to do with it; "" if that is not known."""
     suffix = file.suffix.lower()
-    if suffix in (".urdf", ".xml", ".mjcf", ".xacro"):
+    if suffix in (".urdf", ".xml", ".mjcf", ".xacro", ".sdf"):
         return _A_ROBOT.format(file)
     if suffix in (*KNOWN, *PACKED):
         return f"a log, not a project file. Write a project file first: `steelyard init ROBOT {file}`."

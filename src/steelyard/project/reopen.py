@@ -9,11 +9,13 @@ from pathlib import Path
 import msgspec
 
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
+from steelyard.export.file_fit.rows import LoggedRows, logged_rows
 from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
+from steelyard.physical.constraints import PHYSICAL, Constraints
 from steelyard.project.documents import restored
 from steelyard.project.project import Numbers, Project, ProjectSpec, RunSpec
 from steelyard.project.result_file import identification, read_document, result_file
@@ -71,6 +73,17 @@ class Reopened:
             if known.get(run.name, run.sha256) != run.sha256:
                 raise DataError(f"The log of run '{run.name}' has changed since the fit. Identify again.")
         return samples
+
+    def logged_rows(self, progress: Progress | None = None) -> LoggedRows:
+        """The rows of the fit and of the runs to validate, with every column that a robot file can hold."""
+        unseen = self.fitted_samples("validate", progress)
+        return logged_rows(self.fit_problem(progress), self.result, unseen, progress)
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the project states of the bodies, for its estimator."""
+        stated: Constraints = getattr(self.project.estimator(), "constraints", PHYSICAL)
+        return stated
 
     def problem(self, progress: Progress | None = None) -> tuple[Problem, tuple[Samples, ...]]:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""

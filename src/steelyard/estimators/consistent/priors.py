@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import inv, sqrtm
 
 from steelyard._arrays import Array
@@ -46,6 +47,12 @@ class Pull:
         links = link_columns(layout)
         return tuple(Entropy(links[name], whiten, weight / width**2) for name, whiten in self.bodies.items())
 
+    def of_bodies(self, layout: Layout) -> Pull:
+        """The prior of the bodies alone: the columns of the drives become free."""
+        bodies = np.array([column.kind == "link" for column in layout.columns])
+        width, half = np.where(bodies, self.prior.width, np.inf), self.prior.half
+        return replace(self, prior=replace(self.prior, width=width, half=_within(half, bodies)))
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         if not self.mended:
@@ -62,6 +69,10 @@ class Pull:
                 fix="fix the robot file: steelyard consistency ROBOT lists these bodies",
             ),
         )
+
+
+def _within(half: Array | None, kept: NDArray[np.bool_]) -> Array | None:
+    return None if half is None else np.where(kept[:, None] & kept[None, :], half, 0.0)
 
 
 def nominal_or_zero(layout: Layout) -> Array:

@@ -7,11 +7,10 @@ from pathlib import Path
 from steelyard.errors import DataError
 from steelyard.formats.bags.bag import read_bag
 from steelyard.formats.logs.csv import read_delimited
-from steelyard.formats.logs.hdf5 import read_hdf5
 from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
-from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
+from steelyard.formats.reader_process.client import read_apart
 from steelyard.signals.episodes import one_episode
 from steelyard.signals.recording import Progress, Recording
 
@@ -92,7 +91,7 @@ def _read_plain(
         return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
     if kind == DELIMITED:
         return read_delimited(file, delimiter, salvage)
-    return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
+    return read_apart("hdf5" if kind == HDF5 else "mat", file, salvage)
 
 
 def log_kind(file: Path) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     truth = _perturbed(model, rng)
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
+    # logs carry no mark: they are of an earlier demo only next to its project file
     with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER)) as fresh:
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
