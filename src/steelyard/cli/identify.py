@@ -153,11 +153,19 @@ def estimators(as_json: JsonFlag = False) -> None:
 
 
 def warm(as_json: JsonFlag = False) -> None:
+    say("Compiling the kernels (once) …")
+    seconds = load_kernels()
+    if as_json:
+        emit({"schema": "steelyard.warm/1", "seconds": seconds})
+    say(f"Kernels ready ({seconds:.1f} s).")
+
+
+def load_kernels() -> float:
+    """Load every kernel, or compile it where the cache does not have it; the seconds that it took."""
     from steelyard.formats.robots import read_robot
     from steelyard.model.model import Model
     from steelyard.simulation import Cascade, Plant, Reference, simulate
 
-    say("Compiling the kernels (once) …")
     start = time.perf_counter()
     model = Model(read_robot("planar2r"), ())
     q = np.zeros((2, 3))
@@ -172,10 +180,7 @@ def warm(as_json: JsonFlag = False) -> None:
     assert looped.looped is not None
     home = np.repeat(looped.looped.closure.home[looped.robot.axis_index, None], 60, axis=1)
     looped.regressor(home, np.zeros_like(home), np.zeros_like(home))
-    seconds = time.perf_counter() - start
-    if as_json:
-        emit({"schema": "steelyard.warm/1", "seconds": seconds})
-    say(f"Kernels ready ({seconds:.1f} s).")
+    return time.perf_counter() - start
 
 
 def _show_loop(done: Demo) -> None:
