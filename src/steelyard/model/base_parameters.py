@@ -214,15 +214,15 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
 def _triangle(rows: Array) -> Array:
     """R (≤ 2C, C) with RᵀR = Σ_j W_jᵀW_j for rows W_j (n, m, C) of the joints, from joints with few columns on.
 
-    The columns of a joint are mostly those of the links that it moves. So the rows of a finger, then of its hand, then of
-    the arm are reduced to a triangle, and only the last reductions are as wide as the robot.
+    The columns of a joint are mostly those of the links that it moves. So the rows of a finger, then of its hand, then
+    of the arm are reduced to a triangle, and only the last reductions are as wide as the robot.
     """
     reach = rows.any(axis=1)
     parts: list[tuple[NDArray[np.bool_], Array]] = []
     for j in np.argsort(reach.sum(axis=1), kind="stable"):
         shared = [part for part in parts if np.any(part[0] & reach[j])]
         parts = [part for part in parts if not np.any(part[0] & reach[j])]
-        columns = np.any([reach[j], *(own for own, _ in shared)], axis=0)
+        columns = np.logical_or.reduce([reach[j], *(own for own, _ in shared)])
         gathered = np.concatenate([rows[j], *(part for _, part in shared)])
         # reduced often enough to stay small, and no oftener: a reduction costs as much for few new rows as for many
         parts.append((columns, _reduced(gathered, columns) if len(gathered) > 2 * columns.sum() else gathered))
