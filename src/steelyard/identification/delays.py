@@ -23,6 +23,9 @@ from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
+# Largest cut-off of the parallel filter while delays are searched, as a fraction of the rate. Above it a copy between
+# two samples passes less noise than one at a sample, so that noise alone would look like a delay.
+_HIGHEST = 0.25
 # A delay of a single joint is significant when its p-value is below this (three standard deviations, if they were known
 # exactly).
 CHANCE = 2.7e-3
@@ -128,6 +131,15 @@ class Delays:
         return (Finding("delays", "warning", message + doubt, ", ".join(self.doubtful), advice),)
 
 
+def for_delays(problem: Problem) -> Problem:
+    """The problem with the efforts as logged, and a parallel filter in whose band copies of the effort differ by their
+    delay alone."""
+    if problem.lowpass_hz is None:
+        return replace(problem, delay=())
+    highest = _HIGHEST * min(run.rate for run in problem.runs)
+    return replace(problem, delay=(), lowpass_hz=min(problem.lowpass_hz, highest))
+
+
 def effort_shifts(problem: Problem) -> tuple[float, ...]:
     """Shifts [s] of the copies of the effort used to find delays: one period of the parallel filter to either side."""
     if problem.lowpass_hz is None:
@@ -147,13 +159,13 @@ def estimate_delays(
     is low-passed, so it is smooth); the steps are Gauss–Newton from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
-    shifts = effort_shifts(problem)
     if information is None:
-        problem = replace(problem, delay=())
+        problem = for_delays(problem)
     elif any(problem.delay):
         raise EstimationError(
             "Delays are estimated from the efforts as logged: call observe on a problem without delay."
         )
+    shifts = effort_shifts(problem)
     if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
     information = information.without_known()
