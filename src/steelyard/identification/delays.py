@@ -16,13 +16,16 @@ from steelyard.errors import EstimationError
 from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
-from steelyard.regression.information import BlockKey, Information, Triangle
+from steelyard.regression.information import BlockKey, Information, Triangle, triangular
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
+# Largest cut-off of the parallel filter while delays are searched, as a fraction of the rate. Above it a copy between
+# two samples passes less noise than one at a sample, so that noise alone would look like a delay.
+_HIGHEST = 0.25
 # A delay of a single joint is significant when its p-value is below this (three standard deviations, if they were known
 # exactly).
 CHANCE = 2.7e-3
@@ -128,6 +131,15 @@ class Delays:
         return (Finding("delays", "warning", message + doubt, ", ".join(self.doubtful), advice),)
 
 
+def for_delays(problem: Problem) -> Problem:
+    """The problem with the efforts as logged, and a parallel filter in whose band copies of the effort differ by their
+    delay alone."""
+    if problem.lowpass_hz is None:
+        return replace(problem, delay=())
+    highest = _HIGHEST * min(run.rate for run in problem.runs)
+    return replace(problem, delay=(), lowpass_hz=min(problem.lowpass_hz, highest))
+
+
 def effort_shifts(problem: Problem) -> tuple[float, ...]:
     """Shifts [s] of the copies of the effort used to find delays: one period of the parallel filter to either side."""
     if problem.lowpass_hz is None:
@@ -147,13 +159,13 @@ def estimate_delays(
     is low-passed, so it is smooth); the steps are Gauss–Newton from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
-    shifts = effort_shifts(problem)
     if information is None:
-        problem = replace(problem, delay=())
+        problem = for_delays(problem)
     elif any(problem.delay):
         raise EstimationError(
             "Delays are estimated from the efforts as logged: call observe on a problem without delay."
         )
+    shifts = effort_shifts(problem)
     if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
     information = information.without_known()
@@ -161,16 +173,19 @@ def estimate_delays(
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
     start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
-    fit = fit.at(fit.at(start).refined(None, start, own))
-    found = fit.refined(None, start, own)
-    common = fit.refined(None, np.full(len(start), float(np.nanmedian(found))), shared)
+    fit = fit.at(start)
+    fit = fit.at(fit.refined(fit.unexplained(), start, own))
+    every = fit.unexplained()
+    found = fit.refined(every, start, own)
+    common = fit.refined(every, np.full(len(start), float(np.nanmedian(found))), shared)
     groups = information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")
-    left = [[time for time in information.times if time not in set(group)] for group in groups]
-    each = np.array([fit.refined(times, found, own, steps=3) for times in left])
-    together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
+    left = [fit.unexplained([time for time in information.times if time not in set(group)]) for group in groups]
+    each = np.array([fit.refined(one, found, own) for one in left])
+    together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
+    found = np.where((std == 0.0) & (found != 0.0), np.nan, found)  # no block moves it: it is not from the data
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -262,40 +277,47 @@ class _Fit:
             return float("nan")
         kept = [k for k, c in enumerate(own) if c in self.base.kept]
         w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        size = np.linalg.norm(y, axis=0)
+        if not size.all():  # an effort of zero has no delay
+            return float("nan")
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
+        left = np.linalg.norm(rest, axis=0) / size
         return float(self.copies.spline.x[int(np.argmin(left))])
 
-    def refined(
-        self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array, steps: int = _STEPS
-    ) -> Array:
-        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
-        parts = self._parts(times)
-        size = len(self.base)
+    def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
+        """What the columns leave of the weighted copies of every joint, (n, R, rows): (1 − W W⁺) w_j y_j(t + shift).
+
+        The fit of θ for any delays is then done, and a step towards the best delays works on few rows.
+        """
         place = np.full(len(self.base.layout), -1)
-        place[list(self.base.kept)] = np.arange(size)
-        delay = np.where(np.isfinite(start), start, 0.0)
-        # reduced to a triangle once, so that a step works on few rows
-        small = []
-        for triangle, own in zip(parts, self.information.columns, strict=True):
+        place[list(self.base.kept)] = np.arange(len(self.base))
+        count, copies = len(self.information.joints), len(self.copies.order)
+        rows = []
+        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
             kept = np.flatnonzero(place[own] >= 0)
             y = self.copies.sorted(triangle.r[:, len(own) :])
-            small.append((place[own[kept]], Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r))
+            # reduced to a triangle first, so that all joints together are few rows
+            r = self.weights[j] * Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
+            wide = np.zeros((len(r), len(self.base) + count * copies))
+            wide[:, place[own[kept]]] = r[:, : len(kept)]
+            wide[:, len(self.base) + j * copies :][:, :copies] = r[:, len(kept) :]
+            rows.append(wide)
+        system = np.concatenate(rows)
+        used = list(independent_columns(system[:, : len(self.base)], DATA_TOLERANCE).kept)
+        rest = triangular(np.column_stack([system[:, used], system[:, len(self.base) :]]))[len(used) :, len(used) :]
+        return rest.T.reshape(count, copies, -1)
+
+    def refined(self, unexplained: Array, start: Array, share: Array, steps: int = _STEPS) -> Array:
+        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
+        delay = np.where(np.isfinite(start), start, 0.0)
         for _ in range(steps):
-            rows = []
-            for j, (target, r) in enumerate(small):
-                y = r[:, len(target) :]
-                wide = np.zeros((len(r), size + share.shape[1] + 1))
-                wide[:, target] = r[:, : len(target)]
-                wide[:, size:-1] = -np.outer(y @ self.copies.spline(delay[j], 1), share[j])
-                wide[:, -1] = y @ self.copies.spline(delay[j])
-                rows.append(self.weights[j] * wide)
-            system = np.concatenate(rows)
-            scale = np.linalg.norm(system[:, :-1], axis=0)
+            y = np.einsum("jrm,jr->m", unexplained, self.copies.spline(delay))
+            slope = np.einsum("jrm,jr->mj", unexplained, self.copies.spline(delay, 1)) @ share
+            scale = np.linalg.norm(slope, axis=0)
             scale[scale == 0.0] = 1.0
-            found = np.linalg.lstsq(system[:, :-1] / scale, system[:, -1], rcond=DATA_TOLERANCE)[0] / scale
-            step = np.clip(share @ found[size:], -self.copies.spacing, self.copies.spacing)
+            found = np.linalg.lstsq(slope / scale, -y, rcond=DATA_TOLERANCE)[0] / scale
+            step = np.clip(share @ found, -self.copies.spacing, self.copies.spacing)
             delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
             if np.abs(step).max() < 1e-5 * self.copies.spacing:
                 break

@@ -164,9 +164,13 @@ class Project:
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
         """Cut-offs proposed by the papers' rule for the runs to identify (P4 §III.A)."""
+        return propose_cutoffs(self.unfiltered(progress), progress)
+
+    def unfiltered(self, progress: Progress | None = None) -> tuple[Samples, ...]:
+        """Every run to identify, prepared without the filter of the positions."""
         spec = self.spec.prepare
         raw = Preparation(None, spec.rate_hz, spec.gap_s, spec.missing)
-        return propose_cutoffs(self._prepared(self.robot(), "identify", raw, progress), progress)
+        return self._prepared(self.robot(), "identify", raw, progress)
 
     @cached_property
     def cutoffs(self) -> Cutoffs:

@@ -11,6 +11,7 @@ import msgspec
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
 from steelyard.export.file_fit.rows import LoggedRows, logged_rows
 from steelyard.findings import Finding
+from steelyard.formats.contents import check_contents
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -34,6 +35,7 @@ class Origin:
     project_file    the name of its file
     rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
     robot_sha256    hash of the robot file
+    date            day of the fit, YYYY-MM-DD
     """
 
     project: ProjectSpec | None = None
@@ -41,6 +43,7 @@ class Origin:
     project_file: str = "project.toml"
     rest_speeds: tuple[float, ...] | None = None
     robot_sha256: str | None = None
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Reopened:
     project: Project
     model: Model
     fitted: tuple[RunSpec, ...]
+    date: str = ""
 
     @property
     def as_fitted(self) -> Project:
@@ -120,6 +124,7 @@ def reopen(
     file = result_file(place)
     data = read_document(file)
     result = identification(data, f"'{file}'")
+    check_contents(data.get("project"), f"The project in '{file}'")
     try:
         origin = restored(data, Origin)
     except msgspec.ValidationError as error:
@@ -138,7 +143,7 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, result, project, model, tuple(origin.project.run))
+    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date)
 
 
 def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:

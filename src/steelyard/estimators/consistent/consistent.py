@@ -12,7 +12,7 @@ from steelyard.errors import EstimationError, choices
 from steelyard.estimators.consistent.fit import ROUNDING, Data, certified, fitted
 from steelyard.estimators.consistent.priors import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
 from steelyard.estimators.consistent.slack import strongest_weight
-from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.estimator import Estimate, Estimator, Refit
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.estimators.regularised.evidence import supported
 from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
@@ -105,7 +105,12 @@ class Consistent(Estimator):
         if self.weight == 0.0:
             assert free is not None
             answer = self._unpulled(base, data, thin, scales)
-            return certified(base, data, answer, free, 0.0, self.constraints, scales, information)
+            found = certified(base, data, answer, free, 0.0, self.constraints, scales, information)
+
+            def nearest(rows: Array) -> Array:
+                return base.map @ self._unpulled(base, Data.solved(rows), thin, scales).theta
+
+            return replace(found, refit=Refit(weights, nearest))
         pulled = pull(base.layout, information, scales, self.widths, self.regulariser)
         if self.weight == "slack":
             pulled, findings = pulled.of_bodies(base.layout), ()
@@ -116,7 +121,11 @@ class Consistent(Estimator):
         leaning = free or regularised(information, base, in_base, weight, weights)
         answer = self._pulled(base, data, pulled, weight, thin, scales)
         found = certified(base, data, answer, leaning, weight, self.constraints, scales, information, self.regulariser)
-        return found.with_findings((*findings, *pulled.findings))
+
+        def values(rows: Array) -> Array:
+            return base.map @ self._pulled(base, Data.solved(rows), pulled, weight, thin, scales).theta
+
+        return replace(found, refit=Refit(weights, values)).with_findings((*findings, *pulled.findings))
 
     def _weight(
         self, information: Information, base: BaseParameters, weights: Array, pulled: Pull
