@@ -142,3 +142,27 @@ def test_only_the_numbers_of_the_users_file_change(tmp_path: Path) -> None:
     assert b"".join(unchanged.split()) == b"".join(source.read_bytes().split()).replace(
         b"<xyz>010</xyz>", b"<xyz>010</xyz>" + added
     )
+
+
+def test_drake_reads_the_same_torques(tmp_path: Path) -> None:
+    """Drake reads SDF by Gazebo's own parser. It is large, and installed by hand where this is to be checked."""
+    plants = pytest.importorskip("pydrake.multibody.plant")
+    parsing, tree = pytest.importorskip("pydrake.multibody.parsing"), pytest.importorskip("pydrake.multibody.tree")
+    model = Model(arm(4), (Viscous(),))
+    theta = model.layout.nominal
+    assert theta is not None
+    (content,) = generated_sdf(model, theta).files.values()
+    (tmp_path / "arm.sdf").write_bytes(content)
+    plant = plants.MultibodyPlant(0.0)
+    parsing.Parser(plant).AddModels(str(tmp_path / "arm.sdf"))
+    plant.mutable_gravity_field().set_gravity_vector(model.robot.gravity)
+    plant.Finalize()
+    context, rng = plant.CreateDefaultContext(), np.random.default_rng(0)
+    for _ in range(5):
+        q, v, a = rng.normal(size=(3, 4))
+        plant.SetPositions(context, q)
+        plant.SetVelocities(context, v)
+        forces = tree.MultibodyForces(plant)
+        plant.CalcForceElementsContribution(context, forces)
+        own = model.torque(q[:, None], v[:, None], a[:, None], theta)[:, 0]
+        assert np.allclose(plant.CalcInverseDynamics(context, a, forces), own, rtol=1e-10, atol=1e-12)
