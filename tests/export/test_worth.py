@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from steelyard._arrays import Array
+from steelyard.export.file_fit.bodies import body_shapes, unlike_file
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
+from steelyard.model.parameters import inertial_vector
+from steelyard.physical.consistency import link_columns
 from testbed.command import Run
 from testbed.places import SHARED_ZOO
 from testbed.worth_case import WorthCase, mujoco_torque, pinocchio_torque, worth_case
@@ -215,3 +218,24 @@ def test_the_report_shows_what_robot_files_are_worth(result: Path, steelyard: Ru
     assert f"{100.0 * found['fitted']['file']['total']:.2f} % on the fitted rows" in text
     told = steelyard("report", result, "--files", "latex", "--out", page)
     assert (told.code, "Unknown robot file 'latex'. Valid: urdf, mjcf, sdf." in told.err) == (2, True)
+
+
+def test_needles_and_far_masses_are_reported_relative_to_the_file() -> None:
+    model = Model(read_robot("ur10e"))
+    theta = model.layout.nominal
+    assert theta is not None
+    assert unlike_file(model.layout, theta) == ()
+    columns = [link_columns(model.layout)[link.name] for link in model.robot.links]
+    changed = theta.copy()
+    # a needle along z, a heavy body, and one twenty times as large
+    mass = theta[columns[1][9]]
+    changed[columns[1]] = inertial_vector(mass, np.array([0.0, 0.0, 0.1]), np.diag([0.3, 0.3, 1e-5]))
+    changed[columns[3]] *= 2.5
+    changed[columns[5][:6]] *= 20.0
+    (said,) = unlike_file(model.layout, changed)
+    names = [model.robot.links[k].name for k in (1, 3, 5)]
+    filed = body_shapes(model.layout, theta)
+    assert f"{names[0]}: smallest over largest principal moment 3.3e-05 (file {filed[1].filed_ratio:.2g})" in said
+    assert f"{names[1]}: mass {2.5 * filed[3].mass:.3g} kg (file {filed[3].mass:.3g} kg)" in said
+    assert f"{names[2]}: largest principal moment" in said
+    assert model.robot.links[0].name not in said
