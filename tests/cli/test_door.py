@@ -25,10 +25,10 @@ from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import TERMS
 from steelyard.online.online import WATCH
 from steelyard.project.excite import FAMILIES
-from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.project.watch import FOLLOWED_FILES
 from steelyard.regression.forgetting import RULES
 from steelyard.report.printers import PRINTERS
+from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.validation.twin import RUNS
 
 HEAVY = ("numba", "scipy", "polars", "plotly", "clarabel", "jinja2")
