@@ -51,8 +51,8 @@ def test_doctor_names_a_missing_extra_and_a_folder_that_cannot_be_written(
 def test_a_simulated_log_obeys_the_robot_file(steelyard: Run, tmp_path: Path, controller: str) -> None:
     out = tmp_path / "log.csv"
     told = steelyard(
-        "simulate", "ur10e", "--out", out, "--duration", "4", "--rate", "500", "--noise", "0", "--controller", controller,
-        "--terms", "viscous", "--json",
+        "simulate", "ur10e", "--out", out, "--duration", "4", "--rate", "500", "--noise", "0",
+        "--controller", controller, "--terms", "rotor,viscous", "--json",
     )  # fmt: skip
     assert told.code == 0
     document = told.document
@@ -67,7 +67,7 @@ def test_a_simulated_log_obeys_the_robot_file(steelyard: Run, tmp_path: Path, co
     a = np.gradient(v, 1 / 500.0, axis=1)
     from steelyard.model.terms import named_terms
 
-    model = Model(robot, named_terms(["viscous"]))
+    model = Model(robot, named_terms(["rotor", "viscous"]))
     theta = np.array([document["truth"][name] for name in model.layout.names])
     smooth = np.ones(25) / 25.0
     wanted, got = (
@@ -84,7 +84,18 @@ def test_a_motion_of_a_file_is_followed(steelyard: Run, tmp_path: Path) -> None:
     wanted = pl.DataFrame({"t": t, "q_joint1": 0.5 * np.sin(2 * t), "q_joint2": 0.3 * np.sin(3 * t)})
     wanted.write_csv(motion)
     told = steelyard(
-        "simulate", "planar2r", "--motion", motion, "--out", out, "--rate", "200", "--gain", "position_hz=8"
+        "simulate",
+        "planar2r",
+        "--motion",
+        motion,
+        "--out",
+        out,
+        "--rate",
+        "500",
+        "--gain",
+        "position_hz=2",
+        "--gain",
+        "velocity_hz=8",
     )
     assert told.code == 0
     log = pl.read_parquet(out)
