@@ -16,7 +16,8 @@ def check_contents(data: Any, what: str, error: type[SteelyardError] = Steelyard
             check_contents(value, f"{what}, {printable(str(key))}", error)
     elif isinstance(data, list | tuple):
         for value in data:
-            check_contents(value, what, error)
+            name = value.get("name") if isinstance(value, dict) else None
+            check_contents(value, f"{what} '{printable(name)}'" if isinstance(name, str) else what, error)
     elif isinstance(data, str):
         if printable(data) != data:
             raise error(f"{what}: '{printable(data)}' contains a control character. Remove it.")
