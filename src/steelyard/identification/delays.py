@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import BSpline, make_interp_spline
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
@@ -23,6 +23,9 @@ from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
+# Degree of the spline between the copies. Up to 1.5 times the cut-off, where the filter ends, it passes all but 1e-5: a
+# cubic one loses 0.3 % between copies, and noise alone would draw the delay there.
+_DEGREE = 7
 # Largest cut-off of the parallel filter while delays are searched, as a fraction of the rate. Above it a copy between
 # two samples passes less noise than one at a sample, so that noise alone would look like a delay.
 _HIGHEST = 0.25
@@ -156,7 +159,7 @@ def estimate_delays(
     """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
 
     θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a cubic spline (it
-    is low-passed, so it is smooth); the steps are Gauss–Newton from each joint's best copy. Friction must be modelled
+    is low-passed, so it is smooth); Newton's steps start from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
     if information is None:
@@ -180,8 +183,8 @@ def estimate_delays(
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")
     left = [[time for time in information.times if time not in set(group)] for group in groups]
-    each = np.array([fit.refined(times, found, own, steps=3) for times in left])
-    together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
+    each = np.array([fit.refined(times, found, own) for times in left])
+    together = np.array([fit.refined(times, common, shared) for times in left])
     std = jackknife_deviation(each - found)
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
@@ -214,16 +217,17 @@ def at_delays(information: Information, shifts: Sequence[float], seconds: Sequen
 
 @dataclass(frozen=True)
 class _Copies:
-    """Interpolation of a response between the shifted copies: weights are a cubic spline of the shift."""
+    """Interpolation of a response between the shifted copies: weights are a spline of the shift."""
 
     order: NDArray[np.int64]
-    spline: CubicSpline
+    places: Array
+    spline: BSpline
 
     @staticmethod
     def at(shifts: Sequence[float]) -> _Copies:
         places = np.array([0.0, *shifts])
         order = np.argsort(places)
-        return _Copies(order, CubicSpline(places[order], np.eye(len(order))))
+        return _Copies(order, places[order], make_interp_spline(places[order], np.eye(len(order)), _DEGREE))
 
     def sorted(self, y: Array) -> Array:
         """Copies (rows, R), the effort itself first, in the order of their shifts."""
@@ -231,11 +235,11 @@ class _Copies:
 
     @property
     def furthest(self) -> float:
-        return float(self.spline.x[-1])
+        return float(self.places[-1])
 
     @property
     def spacing(self) -> float:
-        return float(self.spline.x[1] - self.spline.x[0])
+        return float(self.places[1] - self.places[0])
 
 
 @dataclass(frozen=True)
@@ -277,38 +281,59 @@ class _Fit:
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
         left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
-        return float(self.copies.spline.x[int(np.argmin(left))])
+        return float(self.copies.places[int(np.argmin(left))])
 
-    def refined(
-        self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array, steps: int = _STEPS
-    ) -> Array:
-        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
-        parts = self._parts(times)
-        size = len(self.base)
-        place = np.full(len(self.base.layout), -1)
-        place[list(self.base.kept)] = np.arange(size)
+    def refined(self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array) -> Array:
+        """Delays (n,) [s] of the least residual, by Newton's steps from `start` along the columns of `share` (n, m).
+
+        With θ eliminated the weighted residual is Σ_jk s(d_j)ᵀ G_jk s(d_k), s(d) the weights of the copies at delay d.
+        Its second derivatives are exact: by Gauss-Newton the derivative of the noise would count as that of the motion,
+        and steps would be far too short.
+        """
+        gram, spline = self._gram(times), self.copies.spline
         delay = np.where(np.isfinite(start), start, 0.0)
-        # reduced to a triangle once, so that a step works on few rows
-        small = []
-        for triangle, own in zip(parts, self.information.columns, strict=True):
-            kept = np.flatnonzero(place[own] >= 0)
-            y = self.copies.sorted(triangle.r[:, len(own) :])
-            small.append((place[own[kept]], Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r))
-        for _ in range(steps):
-            rows = []
-            for j, (target, r) in enumerate(small):
-                y = r[:, len(target) :]
-                wide = np.zeros((len(r), size + share.shape[1] + 1))
-                wide[:, target] = r[:, : len(target)]
-                wide[:, size:-1] = -np.outer(y @ self.copies.spline(delay[j], 1), share[j])
-                wide[:, -1] = y @ self.copies.spline(delay[j])
-                rows.append(self.weights[j] * wide)
-            system = np.concatenate(rows)
-            scale = np.linalg.norm(system[:, :-1], axis=0)
-            scale[scale == 0.0] = 1.0
-            found = np.linalg.lstsq(system[:, :-1] / scale, system[:, -1], rcond=DATA_TOLERANCE)[0] / scale
-            step = np.clip(share @ found[size:], -self.copies.spacing, self.copies.spacing)
+        for _ in range(_STEPS):
+            at, slope, bend = (spline(delay, order) for order in range(3))
+            pull = np.einsum("jrks,ks->jr", gram, at)
+            curvature = np.einsum("jr,jrks,ks->jk", slope, gram, slope) + np.diag(np.sum(bend * pull, axis=1))
+            step = share @ _downhill(share.T @ curvature @ share, share.T @ np.sum(slope * pull, axis=1))
+            step = np.clip(step, -self.copies.spacing, self.copies.spacing)
             delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
             if np.abs(step).max() < 1e-5 * self.copies.spacing:
                 break
         return np.where(np.isfinite(start), delay, np.nan)
+
+    def _gram(self, times: Sequence[tuple[str, str, int]] | None) -> Array:
+        """G (n, R, n, R): products of the residuals of all copies of all efforts, θ fitted to each."""
+        n, copies, size = len(self.weights), len(self.copies.order), len(self.base)
+        place = np.full(len(self.base.layout), -1)
+        place[list(self.base.kept)] = np.arange(size)
+        rows = []
+        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
+            kept = np.flatnonzero(place[own] >= 0)
+            y = self.copies.sorted(triangle.r[:, len(own) :])
+            # reduced to a triangle first: few rows for all copies
+            r = Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
+            wide = np.zeros((len(r), size + n * copies))
+            wide[:, place[own[kept]]] = r[:, : len(kept)]
+            wide[:, size + j * copies : size + (j + 1) * copies] = r[:, len(kept) :]
+            rows.append(self.weights[j] * wide)
+        system = np.concatenate(rows)
+        w, y = system[:, :size], system[:, size:]
+        scale = np.linalg.norm(w, axis=0)
+        w = w / np.where(scale > 0.0, scale, 1.0)
+        rest = y - w @ np.linalg.lstsq(w, y, rcond=DATA_TOLERANCE)[0]
+        return (rest.T @ rest).reshape(n, copies, n, copies)
+
+
+def _downhill(curvature: Array, slope: Array) -> Array:
+    """Newton's step (m,), downhill also where a function bends down, and zero where it is flat.
+
+    Scaled to unit curvature of each variable: joints without noise have many times the weight of others.
+    """
+    scale = np.sqrt(np.abs(np.diagonal(curvature)))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    size, way = np.linalg.eigh(curvature / np.outer(scale, scale))
+    flat = np.abs(size) <= DATA_TOLERANCE
+    along = np.where(flat, 0.0, way.T @ (slope / scale)) / np.where(flat, 1.0, np.abs(size))
+    return -(way @ along) / scale
