@@ -217,7 +217,7 @@ def _triangle(rows: Array) -> Array:
     The columns of a joint are mostly those of the links that it moves. So the rows of a finger, then of its hand, then
     of the arm are reduced to a triangle, and only the last reductions are as wide as the robot.
     """
-    reach = rows.any(axis=1)
+    reach: NDArray[np.bool_] = np.any(rows, axis=1)
     parts: list[tuple[NDArray[np.bool_], Array]] = []
     for j in np.argsort(reach.sum(axis=1), kind="stable"):
         shared = [part for part in parts if np.any(part[0] & reach[j])]
