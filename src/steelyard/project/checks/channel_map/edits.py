@@ -14,11 +14,15 @@ from steelyard.signals.channels import Linear, ResolvedChannels
 
 @dataclass(frozen=True)
 class Edit:
-    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned."""
+    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned.
+
+    `gravity` (3,) is that of another mounting of the robot [m/s²].
+    """
 
     joints: tuple[int, ...]
     q: Array | None = None
     effort: Array | None = None
+    gravity: Array | None = None
 
     def applied(self, traces: Sequence[Trace], channels: ResolvedChannels) -> tuple[Trace, ...]:
         """The traces under the edited map."""
