@@ -6,8 +6,8 @@ The list is in faults.toml (`[[wide]]`), the robots in six_robots.py. An outcome
     warned   another error or warning that the clean logs do not get, or a joint that the verdict calls not explained
     silent   neither; a finding that accuses a wrong joint counts as silent
 
-`identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the clean
-fit is a wrong answer in silence. --only NAME, --robot NAME; --json.
+`identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the
+clean fit is a wrong answer in silence. --only NAME, --robot NAME; --json.
 """
 
 from __future__ import annotations
