@@ -78,7 +78,7 @@ def test_good_data() -> None:
     assert answers(found)[1] in ("yes", "with care")
     assert answers(found)[2] == "yes"
     assert good().unseen is not None
-    assert f"{good().unseen.total:.2%}" in found[0].reason
+    assert f"{good().judged.relative:.2%}" in found[0].reason
     assert found[0].command == "steelyard twin project-run"
     assert found[2].command == "steelyard export project-run --to urdf"
 

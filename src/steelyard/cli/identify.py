@@ -78,6 +78,10 @@ def report_again(
             help="Leave out the figures that need the logs of the fit: raw signals, spectra.",
         ),
     ] = False,
+    files: Annotated[
+        str,
+        typer.Option(help="Robot files whose worth on the logs the page is to show, comma-separated: urdf, mjcf, sdf."),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.output_folder import REPORT, check_file, write_files
@@ -90,7 +94,9 @@ def report_again(
     if out is not None:
         check_file(page)
     with progress_bar() as progress:
-        html, faults = page_again(result, without_logs, progress)
+        html, faults = page_again(
+            result, without_logs, progress, [one.strip() for one in files.split(",") if one.strip()]
+        )
     write_files({page: html.encode("utf-8")})
     if as_json:
         emit({"schema": "steelyard.report/1", "report": str(page), "section_faults": list(faults)})
@@ -153,11 +159,19 @@ def estimators(as_json: JsonFlag = False) -> None:
 
 
 def warm(as_json: JsonFlag = False) -> None:
+    say("Compiling the kernels (once) …")
+    seconds = load_kernels()
+    if as_json:
+        emit({"schema": "steelyard.warm/1", "seconds": seconds})
+    say(f"Kernels ready ({seconds:.1f} s).")
+
+
+def load_kernels() -> float:
+    """Load every kernel, or compile it where the cache does not have it; the seconds that it took."""
     from steelyard.formats.robots import read_robot
     from steelyard.model.model import Model
     from steelyard.simulation import Cascade, Plant, Reference, simulate
 
-    say("Compiling the kernels (once) …")
     start = time.perf_counter()
     model = Model(read_robot("planar2r"), ())
     q = np.zeros((2, 3))
@@ -172,10 +186,7 @@ def warm(as_json: JsonFlag = False) -> None:
     assert looped.looped is not None
     home = np.repeat(looped.looped.closure.home[looped.robot.axis_index, None], 60, axis=1)
     looped.regressor(home, np.zeros_like(home), np.zeros_like(home))
-    seconds = time.perf_counter() - start
-    if as_json:
-        emit({"schema": "steelyard.warm/1", "seconds": seconds})
-    say(f"Kernels ready ({seconds:.1f} s).")
+    return time.perf_counter() - start
 
 
 def _show_loop(done: Demo) -> None:

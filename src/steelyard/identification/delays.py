@@ -23,6 +23,9 @@ from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
+# Largest cut-off of the parallel filter while delays are searched, as a fraction of the rate. Above it a copy between
+# two samples passes less noise than one at a sample, so that noise alone would look like a delay.
+_HIGHEST = 0.25
 # A delay of a single joint is significant when its p-value is below this (three standard deviations, if they were known
 # exactly).
 CHANCE = 2.7e-3
@@ -128,6 +131,15 @@ class Delays:
         return (Finding("delays", "warning", message + doubt, ", ".join(self.doubtful), advice),)
 
 
+def for_delays(problem: Problem) -> Problem:
+    """The problem with the efforts as logged, and a parallel filter in whose band copies of the effort differ by their
+    delay alone."""
+    if problem.lowpass_hz is None:
+        return replace(problem, delay=())
+    highest = _HIGHEST * min(run.rate for run in problem.runs)
+    return replace(problem, delay=(), lowpass_hz=min(problem.lowpass_hz, highest))
+
+
 def effort_shifts(problem: Problem) -> tuple[float, ...]:
     """Shifts [s] of the copies of the effort used to find delays: one period of the parallel filter to either side."""
     if problem.lowpass_hz is None:
@@ -147,13 +159,13 @@ def estimate_delays(
     is low-passed, so it is smooth); the steps are Gauss–Newton from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
-    shifts = effort_shifts(problem)
     if information is None:
-        problem = replace(problem, delay=())
+        problem = for_delays(problem)
     elif any(problem.delay):
         raise EstimationError(
             "Delays are estimated from the efforts as logged: call observe on a problem without delay."
         )
+    shifts = effort_shifts(problem)
     if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
     information = information.without_known()
@@ -173,6 +185,7 @@ def estimate_delays(
     each = np.array([fit.refined(one, found, own) for one in left])
     together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
+    found = np.where((std == 0.0) & (found != 0.0), np.nan, found)  # no block moves it: it is not from the data
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -264,9 +277,12 @@ class _Fit:
             return float("nan")
         kept = [k for k, c in enumerate(own) if c in self.base.kept]
         w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        size = np.linalg.norm(y, axis=0)
+        if not size.all():  # an effort of zero has no delay
+            return float("nan")
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
+        left = np.linalg.norm(rest, axis=0) / size
         return float(self.copies.spline.x[int(np.argmin(left))])
 
     def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
