@@ -16,6 +16,20 @@ sys.path.insert(0, str(ROOT / "tests"))  # the printed table and the simulated e
 
 import numpy as np
 from numpy.typing import NDArray
+from testbed.tx40_table2 import (
+    M2,
+    PRINTED_RATIO_B,
+    PRINTED_RATIO_E,
+    beside_p4,
+    distance,
+    experiment,
+    long_name,
+    positive_links,
+    print_beside_p4,
+    rows,
+    table2,
+    tx40,
+)
 
 from steelyard._arrays import Array
 from steelyard.estimators import MAP, WLS, Essential
@@ -31,20 +45,6 @@ from steelyard.physical.consistency import check_links
 from steelyard.physical.prior import Widths, column_widths
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
-from testbed.tx40_table2 import (
-    M2,
-    PRINTED_RATIO_B,
-    PRINTED_RATIO_E,
-    beside_p4,
-    distance,
-    experiment,
-    long_name,
-    positive_links,
-    print_beside_p4,
-    rows,
-    table2,
-    tx40,
-)
 
 DATA = ROOT.parent / "shared" / "data"
 MODEL = tx40()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the experiment is the tests' own
 
 import numpy as np
-from claims import Claim
+from testbed.p1 import P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
 
 from steelyard._arrays import Array
 from steelyard.estimators import WLS, Recursive
@@ -30,10 +30,10 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.motion.trajectory import dwell
+from steelyard.project.papers.claims import Claim
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
 from steelyard.simulation.plant import Plant
-from testbed.p1 import P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
 
 RULES: dict[str, UpdateRule] = {
     "(24), σ_D estimated": Published(),

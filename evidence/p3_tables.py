@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from claims import Claim
 from scipy.stats import t as student
 
 from steelyard import Model, Problem, Robot, base_parameters, observe, read_robot
@@ -48,6 +47,7 @@ from steelyard.project.demos.orthoglide import (
     weighed,
     with_gains,
 )
+from steelyard.project.papers.claims import Claim
 
 LAWS = (PLAIN_PID, FORWARD_PID, CTC_LOW, CTC_HIGH, CTC_MAKER, CTC_FOUND)
 

@@ -18,18 +18,6 @@ sys.path.insert(0, str(ROOT / "tests"))  # the experiment is the tests' own
 import msgspec
 import numpy as np
 import polars as pl
-
-from steelyard._arrays import Array
-from steelyard.errors import SteelyardError
-from steelyard.estimators import DIDIM, IV, WLS, Essential, Estimator
-from steelyard.estimators.simulated.base import driven_again, weights_of
-from steelyard.identification.identify import identify
-from steelyard.identification.result import Identification
-from steelyard.project.project import ExperimentSpec, Project, read_project
-from steelyard.regression.observe import observe, stream_rows
-from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Samples
-from steelyard.validation.forward import forward_validation
 from testbed.p4 import (
     COULOMB,
     ENCODER_AT_90,
@@ -48,6 +36,18 @@ from testbed.p4 import (
     starting,
 )
 from testbed.tx40_table2 import long_name
+
+from steelyard._arrays import Array
+from steelyard.errors import SteelyardError
+from steelyard.estimators import DIDIM, IV, WLS, Essential, Estimator
+from steelyard.estimators.simulated.base import driven_again, weights_of
+from steelyard.identification.identify import identify
+from steelyard.identification.result import Identification
+from steelyard.project.project import ExperimentSpec, Project, read_project
+from steelyard.regression.observe import observe, stream_rows
+from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
+from steelyard.validation.forward import forward_validation
 
 DATA = ROOT.parent / "shared" / "data"
 RATIO = 100.0

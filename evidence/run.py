@@ -24,7 +24,6 @@ import friction
 import numpy as np
 import p1_tables
 import p3_tables
-from claims import Claim
 from intervals import coverage
 from rich.console import Console
 from rich.progress import track
@@ -49,6 +48,7 @@ from steelyard import (
 )
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.project.papers.claims import Claim
 from steelyard.project.project import Project
 
 DATA = ROOT.parent / "shared" / "data"

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import f as fisher
+from testbed.tx40_table2 import beside_p4, print_beside_p4
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
@@ -28,7 +29,6 @@ from steelyard.signals.samples import Samples
 from test_real_data import ROOT, opened
 from testbed.places import shared_data
 from testbed.simulated import arm, model_of, motion_of, truth_of
-from testbed.tx40_table2 import beside_p4, print_beside_p4
 
 # zero in the truth of `problem_of`: frictions and offsets, which motion shows well, and an inertia
 ZERO = ("joint1.off", "joint2.Fv", "joint3.off", "link3.XY")
