@@ -25,7 +25,7 @@ from steelyard.physical.consistency import check_links
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible
 from steelyard.project.automatic import resolve_auto
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.papers.setups.tx40 import distance
 from testbed.consistent_cases import (
     Judged,

@@ -22,7 +22,7 @@ from steelyard.model.terms import named_terms
 from steelyard.motion.bounds import MotionLimits
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.regression.information import Information, stacked
 
 PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "real"

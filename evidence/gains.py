@@ -37,7 +37,7 @@ from steelyard.estimators.gains.tls import tls_covariance, total_least_squares
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.payload import Payload
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.papers.setups import kr270
 from steelyard.project.project import RunSpec
 from steelyard.regression.information import Information

@@ -34,7 +34,7 @@ from steelyard.motion.random import random_fourier
 from steelyard.online.causal_filter import Chunk
 from steelyard.online.change_cause import Change
 from steelyard.online.online import ChangeDetection, Online
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.project import Project
 from steelyard.signals.channels import resolve
 

@@ -30,7 +30,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.motion.trajectory import dwell
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
 from steelyard.simulation.plant import Plant

@@ -47,7 +47,7 @@ from steelyard.project.demos.orthoglide import (
     weighed,
     with_gains,
 )
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 
 LAWS = (PLAIN_PID, FORWARD_PID, CTC_LOW, CTC_HIGH, CTC_MAKER, CTC_FOUND)
 

@@ -48,7 +48,7 @@ from steelyard import (
 )
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
-from steelyard.project.papers.claims import Claim
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.project import Project
 
 DATA = ROOT.parent / "shared" / "data"

@@ -40,7 +40,7 @@ class Tracking:
 
 
 @dataclass(frozen=True, eq=False)
-class Followed:
+class TrackedMotion:
     """A control law on a motion: t (N,) [s], the reference positions and the error q_r − q, (n, N) each [rad | m]."""
 
     law: str
@@ -69,7 +69,7 @@ def computed_torque(name: str, assumed: Plant, hertz: float, torque_ratio: Array
 
 def followed(
     plant: Plant, law: ControlLaw, motion: str, path: Trajectory | Reference, rate_hz: float, loop: Loop = EXACT_SPEED
-) -> Followed:
+) -> TrackedMotion:
     """The plant under a control law on a motion, from the reference only.
 
     The speed is that of a tachometer unless `loop` says otherwise.
@@ -77,4 +77,4 @@ def followed(
     own = replace(loop, torque_ratio=law.torque_ratio)
     made = simulate(plant, law.controller, path, rate_hz, own)
     wanted = path.q if isinstance(path, Reference) else path.at(made.t)[0]
-    return Followed(law.name, motion, made.t, wanted, wanted - made.q)
+    return TrackedMotion(law.name, motion, made.t, wanted, wanted - made.q)

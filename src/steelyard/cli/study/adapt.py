@@ -24,7 +24,9 @@ def adapt_command(
         ),
     ] = "normalised",
     noise: Annotated[float, typer.Option(min=0.0, help="σ of the measured accelerations [rad/s² or m/s²].")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for motions, noise, and values a file leaves out.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed for motions, noise, and for values that the file leaves out.")
+    ] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for a page. Default: none is written.")] = None,
     as_json: JsonFlag = False,
 ) -> None:

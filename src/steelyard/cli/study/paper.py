@@ -35,7 +35,7 @@ def paper_command(
     """p0: consistent standard parameters (TX-40); p1: recursive estimation (planar arm); p2: drive gains and spring
     balancer (KR270); p3: parallel robots and control (Orthoglide); p4: instrumental variables and DIDIM (TX-40)."""
     from steelyard.project.output_folder import REPORT, check_folder
-    from steelyard.project.papers.paper_page import PaperRequest, claim_table
+    from steelyard.project.papers.page.paper_page import PaperRequest, claim_table
     from steelyard.project.papers.registry import DOCUMENT, experiments_of, reproduced, write_page
 
     count = experiments_of(name, quick)

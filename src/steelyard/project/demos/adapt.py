@@ -24,7 +24,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.project.demos.demo import SIGN_WIDTH, furnished
-from steelyard.project.papers.curves import figure
+from steelyard.project.papers.page.curves import figure
 from steelyard.report.composed import ComposedPart
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.simulation.plant import Plant

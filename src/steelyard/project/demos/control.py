@@ -15,7 +15,7 @@ from steelyard.estimators.standard_set import closest
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
-from steelyard.project.papers.curves import per_axis
+from steelyard.project.papers.page.curves import per_axis
 from steelyard.project.reopen import Reopened, reopen
 from steelyard.report.composed import ComposedPart
 from steelyard.report.table import Table, TableColumn, table
@@ -23,7 +23,7 @@ from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples
 from steelyard.simulation.closed_loop import Reference
 from steelyard.simulation.plant import Plant
-from steelyard.simulation.tracking import ControlLaw, Followed, computed_torque, followed, pid_laws
+from steelyard.simulation.tracking import ControlLaw, TrackedMotion, computed_torque, followed, pid_laws
 
 IDENTIFIED, NOMINAL = "computed torque, identified model", "computed torque, model of the robot file"
 # sign(v) is smooth over this share of the top speed of the motion: the simulation needs a slope.
@@ -42,7 +42,7 @@ class ControlComparison:
     rate_hz: float
     bandwidth_hz: float
     sigmas: float
-    runs: tuple[Followed, ...]
+    runs: tuple[TrackedMotion, ...]
     failed: tuple[str, ...]
 
     @property

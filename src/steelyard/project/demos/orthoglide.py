@@ -29,7 +29,7 @@ from steelyard.signals.samples import Samples
 from steelyard.simulation.plant import Plant
 from steelyard.simulation.tracking import (
     ControlLaw,
-    Followed,
+    TrackedMotion,
     Tracking,
     computed_torque,
     followed,
@@ -73,7 +73,7 @@ class Controlled:
     """Identified gains, and Table 4: control laws, each on two motions, largest errors first."""
 
     gains: DriveGains
-    followed: tuple[Followed, ...]
+    followed: tuple[TrackedMotion, ...]
 
     @property
     def tracking(self) -> tuple[Tracking, ...]:
@@ -178,7 +178,7 @@ class Bench:
     paths: Mapping[str, Trajectory]
 
     def laws(self) -> Iterator[ControlLaw]:
-        """The rows of Table 4. A command divided by a wrong gain gives the fraction GAINS / gains of the force."""
+        """The rows of Table 4. With a wrong gain, a command gives the fraction GAINS / gains of the force."""
         hertz, found = BANDWIDTH / (2.0 * np.pi), self.gains.value
         assumed = self.assumed(found)
         for law in pid_laws(assumed, hertz):

@@ -11,7 +11,7 @@ from steelyard.formats.robots import read_robot
 from steelyard.model.base_parameters import base_parameters
 from steelyard.physical.consistency import check_links
 from steelyard.project.demos.orthoglide import modelled
-from steelyard.project.papers.paper_page import part
+from steelyard.project.papers.page.paper_page import part
 from steelyard.project.papers.printed_tables import lines_of, printed
 from steelyard.project.papers.setups import kr270
 from steelyard.project.papers.setups.planar import P, arm_g, corrected_g, planar, printed_g

@@ -16,10 +16,10 @@ from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.parameters import Layout
 from steelyard.physical.consistency import Consistency, check_links
-from steelyard.project.papers.claims import Claim
-from steelyard.project.papers.comparison import PRINTED, Compared, comparison
 from steelyard.project.papers.misprints import misprint_part
-from steelyard.project.papers.paper_page import PaperPage, PaperRequest, part
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.page.comparison import PRINTED, Compared, comparison
+from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, part
 from steelyard.project.papers.printed_tables import lines_of, printed
 from steelyard.project.papers.recorded import recorded
 from steelyard.project.papers.setups.tx40 import (
@@ -45,7 +45,7 @@ SHARED = ("ZZ1", "XX2", "XZ2", "ZZ2", "MX2", "XX3", "ZZ3", "MY3")
 LOST = "the entry takes over what cancelled parameters leave, or is cancelled itself in some of the experiments"
 
 
-class Drawn:
+class SimulatedFit:
     """One simulated experiment: all base parameters, the essential ones, and the standard sets (30) and (32)."""
 
     def __init__(self, seed: int, base: BaseParameters, sets: Table2) -> None:
@@ -67,7 +67,7 @@ def page(request: PaperRequest) -> PaperPage:
     from_base = closest(base, sets.base[list(base.kept)], sets.ref)
     drawn = []
     for k in range(request.experiments):
-        drawn.append(Drawn(request.seed + k, base, sets))
+        drawn.append(SimulatedFit(request.seed + k, base, sets))
         request.tell(k + 1, request.experiments)
     layout = base.layout
     parts = [
@@ -87,7 +87,7 @@ def page(request: PaperRequest) -> PaperPage:
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
-def counts(base: BaseParameters, sets: Table2, from_base: Array, drawn: Sequence[Drawn]) -> Table:
+def counts(base: BaseParameters, sets: Table2, from_base: Array, drawn: Sequence[SimulatedFit]) -> Table:
     facts, layout, exact = printed("p0")["counts"], base.layout, 0.0
     ratios = [distance(one.standard, sets.ref) for one in drawn]
     computed = {
@@ -112,7 +112,7 @@ def _over(name: str, stated: float, values: Sequence[float], truth: float = np.n
     return Compared(name, stated, float(np.mean(values)), spread, truth=truth)
 
 
-def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Drawn]) -> Table:
+def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[SimulatedFit]) -> Table:
     """All 76 rows: printed and computed columns, and the printed differences computed again."""
     found = np.array([one.standard for one in drawn])
     mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1) if len(drawn) > 1 else np.full(len(layout), np.nan)
@@ -150,7 +150,7 @@ def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Draw
     return table("table_2", "Standard parameters", columns, cells, notes=notes)
 
 
-def base_table(base: BaseParameters, sets: Table2, one: Drawn) -> Table:
+def base_table(base: BaseParameters, sets: Table2, one: SimulatedFit) -> Table:
     """Every base parameter of one experiment, its σ by blocks left out, and the truth B χ^0e."""
     true, result, nan = base.map @ sets.essential, one.full, np.nan
     made = [
@@ -226,7 +226,7 @@ def _passes_from(layout: Layout, theta: Array) -> float:
     return max(verdicts[f"link{j}"].needed.pivots for j in range(2, 7))
 
 
-def experiments(drawn: Sequence[Drawn], seed: int) -> Table:
+def experiments(drawn: Sequence[SimulatedFit], seed: int) -> Table:
     ref = table2(drawn[0].full.base.layout).ref
     layout = drawn[0].full.base.layout
     cells = []
@@ -253,7 +253,7 @@ def experiments(drawn: Sequence[Drawn], seed: int) -> Table:
 # --- Fig. 2 -----------------------------------------------------------------------------------------------------------
 
 
-def torques(one: Drawn, sets: Table2, seed: int) -> tuple[Table, FigureChoice]:
+def torques(one: SimulatedFit, sets: Table2, seed: int) -> tuple[Table, FigureChoice]:
     """Torques by the set (32) on the motion of the fit and on another one."""
     other = experiment(tx40(), sets.essential, seed + 1000)
     problems = {"fitted": one.problem, "cross-validation": other}
@@ -329,7 +329,7 @@ def _own_table(problem: Problem, sets: dict[str, Array]) -> Table:
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-def claims(base: BaseParameters, sets: Table2, drawn: Sequence[Drawn]) -> Iterator[Claim]:
+def claims(base: BaseParameters, sets: Table2, drawn: Sequence[SimulatedFit]) -> Iterator[Claim]:
     layout, of = base.layout, f"P0, {len(drawn)} simulated experiments"
     yield Claim.of("P0: base parameters", "60", len(base) == 60, "{}", len(base))
     facts = printed("p0")["counts"]

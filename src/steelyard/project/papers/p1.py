@@ -14,11 +14,11 @@ from steelyard.estimators.gradient.stopping import PublishedStop, StoppingRule, 
 from steelyard.estimators.gradient.update_rules import Normalised, Published, UpdateRule, closed_form, follow
 from steelyard.identification.identify import identify
 from steelyard.motion.trajectory import Trajectory, dwell
-from steelyard.project.papers.claims import Claim
-from steelyard.project.papers.comparison import Compared, comparison
-from steelyard.project.papers.curves import choice, figure
 from steelyard.project.papers.misprints import misprint_part
-from steelyard.project.papers.paper_page import PaperPage, PaperRequest, part
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.page.comparison import Compared, comparison
+from steelyard.project.papers.page.curves import choice, figure
+from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, part
 from steelyard.project.papers.printed_tables import printed
 from steelyard.project.papers.recorded import recorded
 from steelyard.project.papers.setups.planar import (

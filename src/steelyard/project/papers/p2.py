@@ -16,10 +16,10 @@ from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL
-from steelyard.project.papers.claims import Claim
-from steelyard.project.papers.comparison import PRINTED, Compared, comparison, percent_of
 from steelyard.project.papers.misprints import misprint_part
-from steelyard.project.papers.paper_page import PaperPage, PaperRequest, part
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.page.comparison import PRINTED, Compared, comparison, percent_of
+from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, part
 from steelyard.project.papers.printed_tables import lines_of
 from steelyard.project.papers.recorded import recorded
 from steelyard.project.papers.setups import kr270

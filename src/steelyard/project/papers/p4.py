@@ -2,58 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import SteelyardError
-from steelyard.estimators import DIDIM, IV, WLS, Essential, Estimator
+from steelyard.estimators import DIDIM, IV, Essential, Estimator
 from steelyard.identification.prediction import predict
 from steelyard.identification.result import Identification
-from steelyard.project.papers.claims import Claim
-from steelyard.project.papers.comparison import FAR, PRINTED, Compared, comparison, far_sentences, percent_of
-from steelyard.project.papers.curves import choice, figure
 from steelyard.project.papers.misprints import misprint_part
+from steelyard.project.papers.p4_motions import (
+    NAMES,
+    TOLERANCE,
+    Begun,
+    OverMotions,
+    few,
+    filters,
+    motion_pieces,
+    over_motions,
+    start_pieces,
+    starts,
+)
 from steelyard.project.papers.p4_recorded import on_recordings
-from steelyard.project.papers.paper_page import PaperPage, PaperRequest, part
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.page.comparison import FAR, PRINTED, Compared, comparison, far_sentences, percent_of
+from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, part
 from steelyard.project.papers.printed_tables import lines_of, printed
-from steelyard.project.papers.setups import closed_loop as loop_of
 from steelyard.project.papers.setups.closed_loop import (
     COULOMB,
     ENCODER_AT_90,
     ENCODER_OFF,
     LOOP,
-    NEAR,
     TABLE_1,
     TORQUE_AT_90,
     UNSEEN,
     VISCOUS,
     Arm,
-    Points,
     identified,
     iterations,
     simulated_error,
-    starting,
 )
 from steelyard.report.figures import run_figures
-from steelyard.report.section import FigureChoice, Piece
+from steelyard.report.section import FigureChoice
 from steelyard.report.table import Emphasis, Table, TableColumn, table
 from steelyard.validation.forward import forward_validation
 
-RATIO, TOLERANCE = 100.0, 0.025
+RATIO = 100.0
 THREE: tuple[Estimator, ...] = (
     Essential(ratio=RATIO),
     IV(TOLERANCE, start="nominal", ratio=RATIO),
     DIDIM(TOLERANCE, start="nominal", ratio=RATIO),
 )
-NAMES = ("LS", "IV", "DIDIM")
 LOOPS = {"right": LOOP, "encoder × 0.9": ENCODER_AT_90, "torque × 0.9": TORQUE_AT_90, "encoder + 0.1 rad": ENCODER_OFF}
-# Groups of parameters whose ratio to least squares is followed over motions.
-BIASED = {"ZZ1": ("ZZ1",), "ZZ2": ("ZZ2",), "Fv, mean": VISCOUS, "Fc, mean": COULOMB}
-# The first seed of the other motions.
-MOTION_SEEDS = 100
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def page(request: PaperRequest) -> PaperPage:
     """The paper with `experiments` motions, noise draws and starts."""
     nominal = Nominal.of(request.seed)
     over = over_motions(request)
-    begun = starts(nominal, request)
+    begun = starts(nominal.arm, nominal.right[1:], THREE[1:], request)
     parts = [
         part("counts", "Counts", counts(nominal)),
         part("table-1", "Table I: right simulator", estimate_table("table_1", nominal, nominal.right)),
@@ -218,7 +219,7 @@ def torques(nominal: Nominal, seed: int) -> tuple[Table, FigureChoice]:
 def simulators(request: PaperRequest) -> Table:
     """IV and DIDIM with four simulators, over a few draws of noise on the motion of Table I."""
     arm, cells = Arm(), []
-    for seed in range(request.seed + 1, request.seed + 1 + _few(request)):
+    for seed in range(request.seed + 1, request.seed + 1 + few(request)):
         run = arm.logged(seed)
         ls = identified(arm.problem(run), THREE[0]).value
         first: tuple[float, float] | None = None
@@ -248,147 +249,6 @@ def simulators(request: PaperRequest) -> Table:
         "motor. An offset of the encoders has a mean that is not zero, and IV is right all the same."
     )
     return table("simulators", "Errors of the simulator", columns, cells, notes=(note,))
-
-
-def _few(request: PaperRequest) -> int:
-    """Draws where each takes several simulations: one with --quick, three in full."""
-    return min(3, max(1, request.experiments // 10))
-
-
-# --- DIDIM's bias over motions ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class OverMotions:
-    """Ratios to least squares of DIDIM and IV with biased encoders: {group: (motions,)}, and the seeds that failed."""
-
-    seeds: tuple[int, ...]
-    didim: Mapping[str, Array]
-    iv: Mapping[str, Array]
-    failed: tuple[str, ...]
-
-
-def over_motions(request: PaperRequest) -> OverMotions:
-    """The biased simulator on other motions, as the motion of Table I but through other points."""
-    two: tuple[Estimator, ...] = (IV(TOLERANCE, start="nominal"), DIDIM(TOLERANCE, start="nominal"))
-    seeds, rows, failed = [], {one.name: [] for one in two}, []
-    for k in range(request.experiments):
-        seed = MOTION_SEEDS + request.seed + k
-        arm = Arm(points=Points(seed, NEAR.margin, NEAR.acceleration))
-        try:
-            run = arm.logged(1)
-            problem = arm.problem(run, ENCODER_AT_90)
-            ls = identified(arm.problem(run), WLS()).value
-            own = {one.name: identified(problem, one).value for one in two}
-        except SteelyardError as error:
-            failed.append(f"{seed}: {error}")
-            continue
-        seeds.append(seed)
-        for name, value in own.items():
-            rows[name].append([float(np.mean((value / ls)[arm.places(*group)])) for group in BIASED.values()])
-        request.tell(k + 1, request.experiments)
-    made = {name: np.array(values).reshape(-1, len(BIASED)) for name, values in rows.items()}
-    didim, iv = ({group: made[name][:, k] for k, group in enumerate(BIASED)} for name in ("didim", "iv"))
-    return OverMotions(tuple(seeds), didim, iv, tuple(failed))
-
-
-def motion_pieces(over: OverMotions) -> Iterator[Piece]:
-    cells = []
-    for name, made in (("DIDIM", over.didim), ("IV", over.iv)):
-        for group, x in made.items():
-            if len(x):
-                cells.append((name, group, x.min(), float(np.median(x)), x.max()))
-    columns = (
-        TableColumn("estimator", "Estimator"),
-        TableColumn("group", "Parameter"),
-        TableColumn("lowest", "lowest", "number", digits=3, group="Ratio to LS"),
-        TableColumn("median", "median", "number", digits=3, group="Ratio to LS"),
-        TableColumn("highest", "highest", "number", digits=3, group="Ratio to LS"),
-    )
-    notes = [
-        "All 60 base parameters are fitted. On the motion of Table III ZZ1 and ZZ2 are 0.86 of LS, as in the paper; on "
-        "other motions the bias of inertias is smaller or larger, that of viscous friction is not."
-    ]
-    notes += [f"Not simulated: {one}" for one in over.failed]
-    yield table("motions", f"{len(over.seeds)} motions, encoders at 90 %", columns, cells, notes=notes)
-    k = np.arange(1, len(over.seeds) + 1)
-    figures = {}
-    for name, made in (("DIDIM", over.didim), ("IV", over.iv)):
-        points = {group: (k, x) for group, x in made.items()}
-        figures[name] = figure(points, "motion", "ratio to LS", f"{name}: every motion.", markers=True)
-    yield choice(figures)
-
-
-# --- Starts -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Begun:
-    """From starts ± 30 % off: iterations (0: did not converge) and largest change against the usual start, in σ."""
-
-    iterations: Mapping[str, Array]
-    apart: Mapping[str, Array]
-
-
-def starts(nominal: Nominal, request: PaperRequest) -> Begun:
-    arm, run = nominal.arm, nominal.arm.logged(1 + request.seed)
-    at = arm.places(*TABLE_1)
-    took: dict[str, list[int]] = {"IV": [], "DIDIM": []}
-    apart: dict[str, list[float]] = {"IV": [], "DIDIM": []}
-    for k in range(request.experiments):
-        problem = arm.problem(run, model=starting(0.3, request.seed + k))
-        for name, estimator, usual in zip(NAMES[1:], THREE[1:], nominal.right[1:], strict=True):
-            try:
-                found = identified(problem, estimator)
-            except SteelyardError:
-                took[name].append(0)
-                apart[name].append(np.nan)
-                continue
-            took[name].append(iterations(found))
-            apart[name].append(float(np.nanmax(np.abs(found.value - usual.value)[at] / usual.std[at])))
-    return Begun({n: np.array(x) for n, x in took.items()}, {n: np.array(x) for n, x in apart.items()})
-
-
-def start_pieces(begun: Begun) -> Iterator[Piece]:
-    cells = []
-    for name, took in begun.iterations.items():
-        good = took[took > 0]
-        fewest, most = (int(good.min()), int(good.max())) if len(good) else (None, None)
-        cells.append((name, len(good), len(took), fewest, most, np.nanmax(begun.apart[name])))
-    columns = (
-        TableColumn("estimator", "Estimator"),
-        TableColumn("converged", "Converged", "count"),
-        TableColumn("of", "of", "count"),
-        TableColumn("fewest", "Fewest iterations", "count"),
-        TableColumn("most", "Most", "count"),
-        TableColumn("apart", "Largest difference from the usual start", "number", unit="σ", digits=2),
-    )
-    yield table("starts", "Inertias off by up to ± 30 %, no friction", columns, cells)
-    curves = {name: (np.arange(1, len(took) + 1), took.astype(float)) for name, took in begun.iterations.items()}
-    caption = "0 would be a start from which the estimator did not converge."
-    yield figure(curves, "start", "iterations", caption, markers=True)
-
-
-# --- Filters ----------------------------------------------------------------------------------------------------------
-
-
-def filters(request: PaperRequest) -> Table:
-    """Positions filtered at 300 Hz with noise of 3e-4 rad: noise inside sign(v) biases LS and IV, not DIDIM."""
-    cells = []
-    for name, points in (("near", NEAR), ("far", loop_of.FAR)):
-        arm = Arm(points=points)
-        at = arm.places("XX3", "Fc6")
-        for seed in range(request.seed + 1, request.seed + 1 + _few(request)):
-            problem = arm.problem(arm.logged(seed, 3e-4, 0.01, 300.0))
-            found = [identified(problem, one) for one in (WLS(), IV(start="nominal"), DIDIM(start="nominal"))]
-            ratios = np.array([one.value[at] / arm.truth[at] for one in found])
-            cells.append((name, seed, *ratios.T.ravel()))
-    columns = (
-        TableColumn("motion", "Motion"),
-        TableColumn("seed", "Draw", "count"),
-        *(TableColumn(f"{p}_{n}", n, "number", digits=3, group=f"{p} / truth") for p in ("XX3", "Fc6") for n in NAMES),
-    )
-    return table("filters", "Cut-off 300 Hz, 3e-4 rad of noise, 1 % torque noise", columns, cells)
 
 
 # --- Claims -----------------------------------------------------------------------------------------------------------

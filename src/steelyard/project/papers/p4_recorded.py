@@ -9,8 +9,8 @@ from steelyard.errors import SteelyardError
 from steelyard.estimators import DIDIM, IV, Essential, Estimator
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
-from steelyard.project.papers.comparison import Compared, comparison, percent_of
-from steelyard.project.papers.paper_page import PaperRequest
+from steelyard.project.papers.page.comparison import Compared, comparison, percent_of
+from steelyard.project.papers.page.paper_page import PaperRequest
 from steelyard.project.papers.printed_tables import lines_of, printed
 from steelyard.project.papers.recorded import recorded
 from steelyard.project.papers.setups.closed_loop import iterations, simulated_error

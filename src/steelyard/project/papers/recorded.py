@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steelyard.errors import ProjectError
-from steelyard.project.papers.paper_page import PaperRequest
+from steelyard.project.papers.page.paper_page import PaperRequest
 from steelyard.project.project import Project, read_project
 from steelyard.regression.problem import Problem
 

@@ -10,7 +10,7 @@ from steelyard._arrays import single_threaded
 from steelyard.errors import ProjectError, choices
 from steelyard.project.documents import plain
 from steelyard.project.output_folder import REPORT, write_folder
-from steelyard.project.papers.paper_page import PaperPage, PaperRequest
+from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest
 
 # Simulated experiments: in full, and with --quick.
 EXPERIMENTS = {"p0": (20, 5), "p1": (20, 3), "p2": (20, 2), "p3": (30, 3), "p4": (50, 3)}

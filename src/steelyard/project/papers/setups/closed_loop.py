@@ -154,8 +154,8 @@ class Arm:
 def identified(problem: Problem, estimator: Estimator) -> Identification:
     """The estimate of a log whose torques are held commands.
 
-    A command holds from its sample to the next, so it leads the motion by half a sample. Measured columns are told so;
-    a simulator that holds its commands too is in step with them already.
+    A command holds from its sample to the next, so it leads the motion by half a sample. Measured columns are corrected
+    for this lead; a simulator that holds its commands has the same one.
     """
     held = -0.5 / problem.runs[0].rate
     late = () if isinstance(estimator, DIDIM) else (held,) * problem.model.robot.dof

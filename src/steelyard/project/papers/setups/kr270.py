@@ -108,7 +108,7 @@ def true_base(model: Model, base: BaseParameters, centred: bool = False) -> Arra
 def runs(
     points: int = 8, rate: float = 20.0, centred: bool = False, coupled: bool = False, seed: int = 1
 ) -> tuple[Run, ...]:
-    """Two motions, each without and with the payload; the paper-like size is 8 points at 20 rows a second."""
+    """Two motions, each without and with the payload; the paper-like size is 8 points at 20 rows per second."""
     model = kr270(coupled=coupled)
     load = body(centred)
     paths = [motion(model.robot, points, seed + k) for k in (1, 2)]

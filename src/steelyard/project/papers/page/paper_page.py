@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.project.papers.claims import Claim
-from steelyard.project.papers.comparison import PRINTED
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.page.comparison import PRINTED
 from steelyard.project.papers.printed_tables import printed
 from steelyard.report.composed import ComposedPart, compose
 from steelyard.report.section import Piece
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.signals.recording import Progress
-
-FULL, QUICK = 20, 3
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class PaperRequest:
     data   folder with the project files of recordings (tx40.toml, tx40-iv.toml, ur10e-free.toml or one of your own)
     """
 
-    experiments: int = FULL
+    experiments: int = 3
     seed: int = 0
     data: Path | None = None
     progress: Progress | None = field(default=None, compare=False)
@@ -123,25 +121,11 @@ def part(name: str, title: str, *pieces: Piece) -> ComposedPart:
 def markdown(own: Table) -> str:
     """A table and its notes as Markdown; rows that are marked have their name in bold."""
     columns = own.shown
-    lines = ["| " + " | ".join(column.title for column in columns) + " |", "|" + "---|" * len(columns)]
+    heads = [f"{column.group}: {column.title}" if column.group else column.title for column in columns]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(columns)]
     for row in own:
         cells = [own.printed(row, column).replace("|", "\\|") for column in columns]
         if row.emphasis in ("warning", "bad") and cells[0]:
             cells[0] = f"**{cells[0]}**"
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, *(f"\n{note}" for note in own.notes)])
-
-
-def plain_table(name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[object]], *notes: str) -> Table:
-    """A table of texts and numbers whose columns need no description; a head that starts with "printed" is printed by
-    the paper."""
-    columns = [
-        TableColumn(_key(head, k), head, "text" if any(isinstance(row[k], str) for row in rows) else "number")
-        for k, head in enumerate(heads)
-    ]
-    return table(name, title, columns, rows, notes=notes)
-
-
-def _key(head: str, k: int) -> str:
-    first = "".join(c if c.isalnum() else "_" for c in head.lower()).strip("_")
-    return f"{first or 'what'}_{k}"

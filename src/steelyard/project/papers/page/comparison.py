@@ -60,8 +60,8 @@ def comparison(
 ) -> Table:
     """The table; `blocks` is the number of blocks that σ was made from, `why` a sentence per row that is far off.
 
-    A row beyond 3 σ is marked and gets its sentence of `why`, and all of them together the probability that one of so
-    many rows is that far off by chance.
+    A row beyond 3 σ is marked and gets its sentence of `why`. For rows without one, a sentence gives the probability
+    that the farthest of this many rows is that far off by chance.
     """
     with_truth = any(math.isfinite(row.truth) for row in rows)
     with_printed_std = any(math.isfinite(row.printed_std) for row in rows)
