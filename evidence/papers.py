@@ -125,8 +125,9 @@ def svg(figure: dict) -> str:
             way = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
             out.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         height = TOP + 12 + 18 * k
-        out.append(f'<line x1="{WIDTH - RIGHT + 10}" x2="{WIDTH - RIGHT + 30}" y1="{height - 4}" y2="{height - 4}" '
-                   f'stroke="{colour}" stroke-width="2"/><text x="{WIDTH - RIGHT + 36}" y="{height}">{trace["name"]}</text>')  # fmt: skip
+        edge, stroke = WIDTH - RIGHT + 10, f'stroke="{colour}" stroke-width="2"'
+        out.append(f'<line x1="{edge}" x2="{edge + 20}" y1="{height - 4}" y2="{height - 4}" {stroke}/>')
+        out.append(f'<text x="{edge + 26}" y="{height}">{trace["name"]}</text>')
     return "\n".join([*out, "</svg>", ""])
 
 

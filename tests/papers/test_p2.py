@@ -27,10 +27,11 @@ from steelyard.model.parameters import INERTIAL, inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import TrapezoidalAcceleration
+from steelyard.project.papers.p2 import in_other_units
 from steelyard.project.papers.setups import kr270
 from steelyard.project.papers.setups.tx40 import table2, tx40
 from steelyard.project.project import read_project
-from steelyard.regression.information import Information, Triangle
+from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
@@ -268,17 +269,6 @@ def test_no_payload_no_scale() -> None:
 
 
 # --- units and elimination --------------------------------------------------------------------------------------------
-
-
-def in_other_units(information: Information, column: Array, effort: Array) -> Information:
-    """The same data with every column (C,) and every motor's effort (n,) in other units."""
-    blocks = {}
-    for key, triangle in information.blocks.items():
-        own = information.columns[key.joint]
-        scale = np.ones(triangle.r.shape[1])
-        scale[: len(own)], scale[len(own)] = column[own], effort[key.joint]
-        blocks[key] = Triangle.of(triangle.r * scale, triangle.rows)
-    return replace(information, blocks=blocks)
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def adapt(
         plant, programs, start * wanted, _rule(rule, noise, len(wanted)), StoppingRule(), AdaptiveControl(),
         Measurement(acceleration_noise=noise, rng=np.random.default_rng([seed, 1])), coordinates=turned,
     )  # fmt: skip
-    found = np.linalg.solve(turned, made.value)
+    found = np.asarray(np.linalg.solve(turned, made.value), float)
     return Adapted(robot.name, rule, start, made, truth, found, made.error(wanted))
 
 

@@ -50,7 +50,7 @@ class ControlComparison:
         """One sentence: the mean rms error of the laws in turn, and which is best."""
         mean = {one.law: float(np.mean(one.tracking.rms)) for one in self.runs}
         best = min(mean, key=lambda law: mean[law])
-        others = [f"{x / mean[best]:.3g} times that by {law}" for law, x in mean.items() if law != best]
+        others = [f"{_times(x / mean[best])} times that by {law}" for law, x in mean.items() if law != best]
         unit = "/".join(sorted({f"m{unit}" for unit in self.units}))
         return f"Smallest mean rms error: {1e3 * mean[best]:.3g} {unit} by {best}; {', '.join(others)}."
 
@@ -166,3 +166,7 @@ def control_parts(done: ControlComparison) -> Iterator[ComposedPart]:
     yield ComposedPart("errors", "Errors over time", (per_axis(done.axes, errors, "t [s]", "error [10⁻³]", caption),))
     motion = per_axis(done.axes, {"reference": (first.t, first.reference)}, "t [s]", "q")
     yield ComposedPart("motion", "The motion", (motion,))
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g}" if ratio < 1000.0 else f"{ratio:.0f}"

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.report.section import Figure, FigureChoice
@@ -15,7 +16,7 @@ from steelyard.report.section import Figure, FigureChoice
 COLOURS = ("#1f6feb", "#d1495b", "#2a9d5c", "#8a5cc2", "#c77d11", "#5f6b7a")
 MOST_POINTS = 600
 
-Curves = Mapping[str, tuple[Array, Array]]
+Curves = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 
 def figure(
@@ -61,9 +62,7 @@ def groups(figures: Mapping[str, Mapping[str, Figure]]) -> FigureChoice:
     return FigureChoice(tuple(made))
 
 
-def per_axis(
-    names: Sequence[str], curves: Mapping[str, tuple[Array, Array]], x: str, y: str, caption: str = ""
-) -> FigureChoice:
+def per_axis(names: Sequence[str], curves: Curves, x: str, y: str, caption: str = "") -> FigureChoice:
     """A figure per axis of curves (t (N,), y (n, N)) by name."""
     return choice(
         {
@@ -73,7 +72,7 @@ def per_axis(
     )
 
 
-def _drawn(y: Array) -> Array:
+def _drawn(y: Array) -> NDArray[np.intp]:
     """Rows to draw: all of a short curve; of a long one the lowest and highest in each of MOST_POINTS / 2 slices."""
     if len(y) <= MOST_POINTS:
         return np.arange(len(y))
