@@ -40,6 +40,8 @@ from steelyard.report.section import FigureChoice
 from steelyard.report.table import Table, TableColumn, table
 
 TOLERANCES = (0.0, 1e-3, 0.03, 0.04, 0.1)
+# A mass below this is rounding [kg].
+NO_MASS = 1e-9
 # P4, Table I, and Table II of P0 have these in common.
 SHARED = ("ZZ1", "XX2", "XZ2", "ZZ2", "MX2", "XX3", "ZZ3", "MY3")
 LOST = "the entry takes over what cancelled parameters leave, or is cancelled itself in some of the experiments"
@@ -316,7 +318,7 @@ def _own_table(problem: Problem, sets: dict[str, Array]) -> Table:
             completed[layout.index("link2.M")] = M2
         verdicts = check_links(layout, completed).links
         # a body without any value has nothing to test
-        seen = [verdict for verdict in verdicts if verdict.mass != 0.0]
+        seen = [verdict for verdict in verdicts if abs(verdict.mass) > NO_MASS]
         of = max(of, len(seen))
         passing = [sum(x.passes_inertia(tolerance) for x in seen) for tolerance in TOLERANCES]
         realisable = sum(x.needed.pseudo_inertia == 0.0 for x in seen)

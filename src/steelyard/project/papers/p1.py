@@ -42,6 +42,8 @@ RULES: dict[str, UpdateRule] = {
     "(24), σ_D true": Published(inertia="truth"),
     "normalised": Normalised(),
 }
+# From so many programs on, medians over them are compared sharply.
+MANY = 10
 INDEFINITE = np.array([2.0, 0.5, 3.0, 0.1])
 ENTRIES = ("p1", "p2", "p3", "p5")
 # ‖P̂ − P‖/‖P‖ after 100 and 400 iterations that an independent implementation has for (24), one and varied motions.
@@ -366,18 +368,25 @@ def on_recording(request: PaperRequest) -> Iterator[str | Table]:
 def claims(updates: Updates) -> Iterator[Claim]:
     """Errors are ‖P̂ − P‖/‖P‖ from 0.5 P."""
     of = f"P1, varied motions, {len(updates.five)} draws"
+    # programs differ by a factor of three in what they show: few of them have no sharp median
+    few = len(updates.five) < MANY
+    at_100, at_400, factor = (0.05, 1e-3, 5.0) if few else (0.02, 1e-4, 2.0)
     ours = updates.errors("normalised")
     middle, worst = float(np.median(ours[:, 100])), float(ours[:, 400].max())
-    yield Claim.of(f"{of}: normalised update, median at 100", "< 2 %", middle < 0.02, "{:.2%}", middle)
-    yield Claim.of(f"{of}: normalised update, worst at 400", "< 1e-04", worst < 1e-4, "{:.1e}", worst)
+    yield Claim.of(f"{of}: normalised update, median at 100", f"< {at_100:.0%}", middle < at_100, "{:.2%}", middle)
+    yield Claim.of(f"{of}: normalised update, worst at 400", f"< {at_400:.0e}", worst < at_400, "{:.1e}", worst)
     literal, repeated = updates.errors("(24), σ_D estimated"), updates.one["(24), σ_D estimated"].error(P)
     for place, k in enumerate((100, 400)):
         for kind, got in (("one", float(repeated[k])), ("varied", float(np.median(literal[:, k])))):
             wanted = PROTOTYPE[kind][place]
             what = f"P1, (24) as published, {'one motion' if kind == 'one' else 'varied motions, median'}, at {k}"
-            yield Claim.of(what, f"{wanted:g} within a factor of 2", 0.5 < got / wanted < 2.0, "{:.2g}", got)
+            allowed = 2.0 if kind == "one" else factor
+            holds = 1.0 / allowed < got / wanted < allowed
+            yield Claim.of(what, f"{wanted:g} within a factor of {allowed:g}", holds, "{:.2g}", got)
     middle = float(np.median(updates.five_errors()[:, 99]))
-    yield Claim.of(f"{of}: five entries, normalised, median at 100", "< 2 %", middle < 0.02, "{:.2%}", middle)
+    yield Claim.of(
+        f"{of}: five entries, normalised, median at 100", f"< {at_100:.0%}", middle < at_100, "{:.2%}", middle
+    )
     exact = float(np.linalg.norm(closed_form(updates.varied["normalised"][0].rows[:100]) - P) / np.linalg.norm(P))
     yield Claim.of("P1, least squares at 100", "< 1e-04", exact < 1e-4, "{:.1e}", exact)
 

@@ -40,13 +40,13 @@ def tracking_table(runs: Sequence[Sequence[TrackedMotion]], motion: str) -> Tabl
     stated = lines_of(printed("p3")["table_4"][motion])
     cells = []
     for law in LAWS:
-        numbers = stated[PRINTED_LAWS[law]] if law in PRINTED_LAWS else (None,) * 6
+        numbers = [int(x) for x in stated[PRINTED_LAWS[law]]] if law in PRINTED_LAWS else [None] * 6
         ours = _errors(runs, law, motion)
         cells.append((law, *(x for pair in zip(numbers, ours, strict=True) for x in pair)))
     columns = [TableColumn("law", "Control law")]
     for what, group in (("largest", "Largest error"), ("rms", "RMS error")):
         for k in (1, 2, 3):
-            columns.append(TableColumn(f"{PRINTED}_{what}_{k}", f"{k}, printed", "given", unit="µm", group=group))
+            columns.append(TableColumn(f"{PRINTED}_{what}_{k}", f"{k}, printed", "count", unit="µm", group=group))
             columns.append(TableColumn(f"{what}_{k}", f"{k}, ours", "number", unit="µm", group=group, digits=3))
     notes = (
         "The printed row of wrong gains stands next to gains 25 % too low. The absolute level is not comparable: the "
