@@ -1,19 +1,15 @@
-"""The tables of docs/gallery/p0.md, docs/standard.md, docs/estimators/essential.md and map.md, computed.
+"""The tables of docs/standard.md, docs/estimators/essential.md and map.md, computed.
 
-P0 (TX-40) as printed and as computed; stopping rules of `essential`, `map` on the KR300, and coverage of error bars.
-Run it as `python evidence/p0_tables.py`; it prints Markdown. Some parts need recorded data next to the repository.
+What the norm of (30) does on P0's TX-40; stopping rules of `essential`, `map` on the KR300, and coverage of error bars.
+Run it as `python evidence/standard_sets.py`; it prints Markdown. Some parts need recorded data next to the repository.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))  # the printed table and the simulated experiment are the tests' own
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,33 +23,16 @@ from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.terms import named_terms
-from steelyard.physical.consistency import check_links
 from steelyard.physical.prior import Widths, column_widths
+from steelyard.project.papers.setups.tx40 import distance, experiment, long_name, positive_links, table2, tx40
 from steelyard.project.project import read_project
 from steelyard.regression.observe import observe
-from testbed.tx40_table2 import (
-    M2,
-    PRINTED_RATIO_B,
-    PRINTED_RATIO_E,
-    beside_p4,
-    distance,
-    experiment,
-    long_name,
-    positive_links,
-    print_beside_p4,
-    rows,
-    table2,
-    tx40,
-)
 
 DATA = ROOT.parent / "shared" / "data"
 MODEL = tx40()
 LAYOUT = MODEL.layout
 BASE = base_parameters(MODEL)
 REF, RAW_B, SET_E = table2(LAYOUT)
-# (30) with the printed base values
-SET_B = closest(BASE, RAW_B[list(BASE.kept)], REF)
-P4 = {"ZZ1": 1.25, "XX2": -0.48, "XZ2": -0.15, "ZZ2": 1.09, "MX2": 2.18, "XX3": 0.14, "ZZ3": 0.12, "MY3": -0.59}
 KINDS = {
     "mass [kg]": ("M",),
     "first moment [kg·m]": ("MX", "MY", "MZ"),
@@ -70,132 +49,6 @@ def table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
 
 def section(title: str) -> None:
     print(f"\n## {title}\n")
-
-
-def with_m2(theta: Array) -> Array:
-    out = theta.copy()
-    out[LAYOUT.index("link2.M")] = M2
-    return out
-
-
-def counts_and_norms() -> None:
-    section("Counts and norms")
-    table(
-        ("", "printed", "computed"),
-        [
-            ("standard parameters", 86, len(LAYOUT)),
-            ("base parameters", 61, len(BASE)),
-            ("entries of χ^0e that differ from χ_ref (n_e)", 31, int(np.count_nonzero(SET_E != REF))),
-            ("norm(χ_ref)", "", f"{np.linalg.norm(REF):.4f}"),
-            ("norm(χ^0b − χ_ref)/norm(χ_ref), column as printed", PRINTED_RATIO_B, f"{distance(RAW_B, REF):.4f}"),
-            ("the same for (30) with those base values", "", f"{distance(SET_B, REF):.4f}"),
-            ("norm(χ^0e − χ_ref)/norm(χ_ref)", PRINTED_RATIO_E, f"{distance(SET_E, REF):.4f}"),
-        ],
-    )
-
-
-def in_base_parameters() -> None:
-    section("Table II in base parameters")
-    doubled, genuine = BASE.map @ RAW_B, BASE.map @ SET_E
-    lines = []
-    for short, other in P4.items():
-        k = BASE.names.index(long_name(short))
-        lines.append(
-            (f"{short}R", f"{RAW_B[BASE.kept[k]]:.3f}", f"{doubled[k]:.3f}", f"{genuine[k]:.3f}", f"{other:g}")
-        )
-    table(("", "χ^0b as printed", "B χ^0b", "B χ^0e", "P4 (IDIM-LS)"), lines)
-
-
-def printed_beside_computed() -> None:
-    section("Table II, where eq. (30) differs from the printed χ^0b by more than 0.02")
-    lines = []
-    for short, (ref, raw, essential) in rows().items():
-        found = SET_B[LAYOUT.index(long_name(short))]
-        if abs(found - raw) > 0.02:
-            lines.append((short, f"{ref:.4g}", f"{raw:.4g}", f"**{found:.4g}**", f"{essential:.4g}"))
-    table(("", "χ_ref", "χ^0b printed", "(30) computed", "χ^0e printed"), lines)
-
-
-def consistency() -> None:
-    section(f"Consistency: links 2 to 6, M2 = {M2:g} kg")
-    sets = {"χ_ref": REF, "χ^0b as printed": RAW_B, "(30) with those base values": SET_B, "χ^0e": SET_E}
-    tolerances = (0.0, 1e-3, 0.03, 0.04, 0.1)
-    lines = []
-    for name, theta in sets.items():
-        verdicts = check_links(LAYOUT, with_m2(theta))
-        worst = max(verdicts[f"link{j}"].needed.pivots for j in range(2, 7))
-        pseudo = sum(verdicts[f"link{j}"].needed.pseudo_inertia == 0.0 for j in range(2, 7))
-        third = min(verdicts["link3"].eigenvalues)
-        passing = [f"{positive_links(LAYOUT, theta, t)} of 5" for t in tolerances]
-        lines.append((name, *passing, f"{worst:.2g}", f"{third:.4f}", f"{pseudo} of 5"))
-    head = ("", *(f"ε = {t:g}" for t in tolerances), "all pass from ε", "link 3: smallest eigenvalue", "realisable")
-    table(head, lines)
-
-
-def simulated() -> None:
-    section("The experiment simulated: truth χ^0e, prior χ_ref, 11 points, 5 % noise, 250 Hz")
-    lines = []
-    for seed in range(5):
-        problem = experiment(MODEL, SET_E, seed)
-        information = observe(problem)
-        full = identify(problem, WLS(), information)
-        essential = identify(problem, Essential(ratio=30.0), information)
-        strict = identify(problem, Essential(ratio=10.0), information)
-        assert essential.standard is not None
-        near = closest(BASE, full.value, REF)
-        lines.append(
-            (
-                seed,
-                f"{full.relative_error.total:.4f}",
-                f"{essential.relative_error.total:.4f}",
-                len(BASE) - len(essential.cancelled),
-                len(BASE) - len(strict.cancelled),
-                f"{distance(near, REF):.4f}",
-                f"{distance(essential.standard, REF):.4f}",
-                f"{positive_links(LAYOUT, near)}, {positive_links(LAYOUT, near, 0.04)}",
-                positive_links(LAYOUT, essential.standard),
-            )
-        )
-    table(
-        ("seed", "error, all 60", "error, essential", "n_e (r_σ = 30)", "n_e (r_σ = 10)", "ratio (30)", "ratio (32)",
-         "J ⪰ 0 after (30): ε = 0, 0.04", "J ⪰ 0 after (32)"),
-        lines,
-    )  # fmt: skip
-
-
-def recorded() -> None:
-    section("The same robot, recorded: 0 to 6 s of a point-to-point motion")
-    if not (DATA / "staubli_tx40").is_dir():
-        print("No recorded data next to the repository.")
-        return
-    project = read_project(ROOT / "examples" / "real" / "tx40.toml")
-    model = project.model()
-    problem = project.problem(model, project.samples(model.robot, "identify"))
-    information = observe(problem)
-    full = identify(problem, WLS(), information)
-    lines = []
-    for ratio in (30.0, 20.0, 10.0):
-        result = identify(problem, Essential(ratio=ratio), information)
-        assert result.standard is not None
-        lines.append(
-            (
-                f"essential, r_σ = {ratio:g}",
-                len(BASE) - len(result.cancelled),
-                f"{result.relative_error.total:.2%}",
-                f"(32): {distance(result.standard, REF):.4f}",
-                f"{positive_links(LAYOUT, result.standard)}, {positive_links(LAYOUT, result.standard, 0.04)}",
-            )
-        )
-    near = closest(BASE, full.value, REF)
-    counts = f"{positive_links(LAYOUT, near)}, {positive_links(LAYOUT, near, 0.04)}"
-    first = ("wls", len(BASE), f"{full.relative_error.total:.2%}", f"(30): {distance(near, REF):.4f}", counts)
-    table(("", "parameters", "relative error", "distance from χ_ref", "J ⪰ 0: ε = 0, 0.04"), [first, *lines])
-    print()
-    reference = json.loads((DATA / "staubli_tx40" / "reference_results.json").read_text("utf-8"))
-    print_beside_p4(
-        beside_p4(identify(problem, Essential(), information), reference["paper_AIM2017_table_I"]["parameters"])
-    )
-    norms({"recorded": full.value})
 
 
 def norms(values: Mapping[str, Array]) -> None:
@@ -315,8 +168,6 @@ def kr300() -> None:
 
 
 if __name__ == "__main__":
-    for part in (counts_and_norms, in_base_parameters, printed_beside_computed, consistency, simulated):
-        part()
     norms({"printed χ^0b": RAW_B[list(BASE.kept)]})
-    for part in (recorded, stops, kr300, coverage):
+    for part in (stops, kr300, coverage):
         part()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
         figures = tuple(float(x) for several in numbers for x in several)
         return cls(claim, bar, _EVERY.format(shown, *values), bool(holds), figures, timed)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """For JSON, which has neither NaN nor infinity: such figures are null."""
         return self._asdict() | {"figures": [x if math.isfinite(x) else None for x in self.figures]}
 

@@ -24,6 +24,9 @@ from steelyard.model.robot import Robot
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import TrapezoidalAcceleration
+from steelyard.project.demos.logs import coloured, plain_log
+from steelyard.project.papers.printed_tables import lines_of, printed
+from steelyard.project.papers.setups.tx40 import long_name
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import score
@@ -33,18 +36,9 @@ from steelyard.simulation.closed_loop import Loop, Reference, Simulated, simulat
 from steelyard.simulation.controllers import Cascade
 from steelyard.simulation.experiment import Experiment
 from steelyard.simulation.plant import Plant
-from testbed.simulated import channels_of, coloured, recording_of
-from testbed.tx40_table2 import long_name
 
-# Table I, IDIM-LS [SI]; its second row named xx2r is xz2r.
-TABLE_1 = {
-    "ZZ1": 1.25, "Fc1": 6.90, "Fv1": 8.07,
-    "XX2": -0.48, "XZ2": -0.15, "ZZ2": 1.09, "MX2": 2.18, "Fc2": 7.89, "Fv2": 5.65,
-    "XX3": 0.14, "ZZ3": 0.12, "MY3": -0.59, "Ia3": 0.09, "Fc3": 6.27, "Fv3": 1.98,
-    "MX4": -0.03, "Ia4": 0.03, "Fc4": 2.44, "Fv4": 1.11,
-    "MY5": -0.03, "Ia5": 0.04, "Fc5": 2.97, "Fv5": 1.83,
-    "Ia6": 0.01, "Fc6": 0.27, "Fv6": 0.66, "Fcm6": 1.87, "Fvm6": 0.61,
-}  # fmt: skip
+# Table I, IDIM-LS [SI].
+TABLE_1 = {name: numbers[0] for name, numbers in lines_of(printed("p4")["table_1"]["rows"]).items()}
 VISCOUS = tuple(name for name in TABLE_1 if name.startswith("Fv"))
 COULOMB = tuple(name for name in TABLE_1 if name.startswith("Fc"))
 SIGN_WIDTH = 0.2
@@ -144,10 +138,7 @@ class Arm:
         level = torque_noise * np.sqrt(np.mean(made.tau**2, axis=1, keepdims=True))
         # a bandwidth of 16 Hz at every rate
         tau = made.tau + level * coloured(rng, made.tau.shape, float(np.exp(-100.0 / self.rate)))
-        columns = {"t": made.t}
-        for k, name in enumerate(robot.joint_names):
-            columns |= {f"q_{name}": q[k], f"tau_{name}": tau[k]}
-        return prepare(recording_of(columns), robot, channels_of(robot), Preparation(cutoff_hz=cutoff_hz))
+        return prepare(*plain_log("run", robot, made.t, q, tau), Preparation(cutoff_hz=cutoff_hz))
 
     def problem(
         self, run: Samples, loop: Loop = LOOP, model: Model | None = None, keep_bandwidth: bool = False
@@ -163,8 +154,8 @@ class Arm:
 def identified(problem: Problem, estimator: Estimator) -> Identification:
     """The estimate of a log whose torques are held commands.
 
-    A command holds from its sample to the next, so it leads the motion by half a sample. Measured columns are told so;
-    a simulator that holds its commands too is in step with them already.
+    A command holds from its sample to the next, so it leads the motion by half a sample. Measured columns are corrected
+    for this lead; a simulator that holds its commands has the same one.
     """
     held = -0.5 / problem.runs[0].rate
     late = () if isinstance(estimator, DIDIM) else (held,) * problem.model.robot.dof
