@@ -86,7 +86,8 @@ def _line(name: str, row: dict) -> str:
     rate = row["executions"] / max(row["seconds"], 1e-9)
     own = row["executions"] / max(row["processor_s"], 1e-9)
     failures = "".join(f"\n         {one}" for one in row["failures"])
-    return f"{name:8} {row['executions']:8} ({rate:5.0f}/s, {own:5.0f} per processor second, slowest {row['slowest']:.2f} s)  {kinds}{failures}"
+    speed = f"({rate:5.0f}/s, {own:5.0f} per processor second, slowest {row['slowest']:.2f} s)"
+    return f"{name:8} {row['executions']:8} {speed}  {kinds}{failures}"
 
 
 if __name__ == "__main__":

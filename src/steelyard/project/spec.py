@@ -202,8 +202,12 @@ class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
     inertia_com: tuple[float, float, float, float, float, float] | None = None
 
     def payload(self) -> Payload:
-        if not np.all(np.isfinite([*self.xyz, *self.rpy, *(self.com or ()), *(self.inertia_com or ())])):
-            raise ProjectError(f"Payload '{self.name}': xyz [m], rpy [rad], com [m] and inertia_com must be finite.")
+        if not np.all(
+            np.isfinite([*self.xyz, *self.rpy, self.mass or 0.0, *(self.com or ()), *(self.inertia_com or ())])
+        ):
+            raise ProjectError(
+                f"Payload '{self.name}': xyz [m], rpy [rad], mass [kg], com [m] and inertia_com must be finite."
+            )
         return Payload(self.name, self.link, pose_from_rpy(self.xyz, self.rpy), self._known(), self.std)
 
     def _known(self) -> dict[str, float]:
