@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from steelyard._arrays import Array
 from steelyard.errors import ModelError, OutputError
 from steelyard.export.code.c import FLAGS, TOLERANCE, c_files, compiled_parity
+from steelyard.export.code.casadi import casadi_file
 from steelyard.export.code.expressions import Program, combination, named, number
 from steelyard.export.code.parts import parts
 from steelyard.export.code.python import imported_parity, python_file
@@ -226,6 +228,38 @@ def test_python_has_every_law(tmp_path_factory, seed: int, joints: int, width: f
     assert apart(np.hstack(halves), wanted) < TOLERANCE
     assert any("drift" in one for one in export.left_out)
     assert any("pre-sliding" in one for one in export.left_out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [0.0, 0.1])
+def test_casadi_has_every_law_and_its_torques_are_those_of_python_and_c(width: float, tmp_path: Path) -> None:
+    casadi: Any = pytest.importorskip("casadi")
+    identified = furnished_model(17, 4, width)
+    made = casadi_file(identified, "arm")
+    assert made.parity is not None
+    assert made.parity.relative < TOLERANCE
+    module, numpy_module = imported(made, tmp_path), imported(python_file(identified, "arm"), tmp_path)
+    states = random_states(identified.model, 20, 5)
+    assert apart(np.array(module.inverse_dynamics(*states)), numpy_module.inverse_dynamics(*states)) < TOLERANCE
+    assert apart(np.array(module.gravity(states.q)), numpy_module.gravity(states.q)) < TOLERANCE
+    if shutil.which("cc"):
+        compiled = library(c_files(identified, "arm"), tmp_path)
+        torque = called(compiled.arm_inverse_dynamics, (4,), *states)
+        assert apart(np.array(module.inverse_dynamics(*states)), torque) < TOLERANCE
+    # it can be differentiated: ∂τ/∂a is the mass matrix, of which rotors that turn together have more
+    q, a = casadi.SX.sym("q", 4), casadi.SX.sym("a", 4)
+    slope = casadi.Function("slope", [q, a], [casadi.jacobian(module.inverse_dynamics(q, 0 * q, a), a)])
+    mass = numpy_module.mass_matrix(states.q[:, 0])
+    if not width:
+        assert apart(np.array(slope(states.q[:, 0], states.a[:, 0])), mass) < 1e-9
+
+
+def test_casadi_is_written_without_casadi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    made = casadi_file(small())
+    assert made.parity is None
+    assert "Not evaluated" in made.read_back
+    assert b"from casadi import SX, Function" in made.files[next(iter(made.files))]
 
 
 @pytest.mark.slow

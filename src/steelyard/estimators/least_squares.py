@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Refit
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, stacked, triangular
@@ -113,7 +113,24 @@ def solve(
         float(np.linalg.cond(w)),
         float(np.linalg.cond(w / scale)),
         findings,
+        refit=refit(weights, excited, held, extra),
     )
+
+
+def refit(
+    weights: Array, excited: NDArray[np.bool_], held: NDArray[np.bool_] | None = None, extra: Array | None = None
+) -> Refit:
+    """Least squares over the same `excited` (b,) parameters; `extra` are the rows of a prior over these."""
+    used = np.append(excited, True)
+
+    def values(rows: Array) -> Array:
+        own = rows[:, used] if extra is None else np.concatenate([rows[:, used], extra])
+        scale = np.linalg.norm(own[:, :-1], axis=0)
+        scale[scale == 0.0] = 1.0
+        theta = np.linalg.lstsq(own[:, :-1] / scale, own[:, -1], rcond=DATA_TOLERANCE)[0] / scale
+        return np.where(False if held is None else held, 0.0, spread(theta, excited))
+
+    return Refit(np.where(np.isfinite(weights), weights, 0.0), values)
 
 
 def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[Array | None, NDArray[np.bool_]]:

@@ -21,6 +21,7 @@ from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import OnJoints, Term
 from steelyard.regression.problem import REST_SHARE
+from steelyard.report.lamps import LampLimits
 from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
 from steelyard.signals.composed import ROW_CLOCK
 from steelyard.signals.episodes import Episodes
@@ -274,6 +275,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     experiment: ExperimentSpec | None = None
     controller: ControllerSpec | None = None
     loop: LoopSpec | None = None
+    lamps: LampLimits = LampLimits()
 
     @property
     def delimiter(self) -> str | None:
@@ -388,6 +390,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "experiment": ExperimentSpec,
     "controller": ControllerSpec,
     "loop": LoopSpec,
+    "lamps": LampLimits,
 }
 
 

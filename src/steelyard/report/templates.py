@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -43,5 +43,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # imported when used: the printers make parts of pages themselves
+    environment.filters["table_html"] = lambda table: import_module("steelyard.report.printers").html(table)
     environment.filters |= {"number": numerals.number, "given": numerals.given, "share": numerals.share}
     return environment

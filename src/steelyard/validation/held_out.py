@@ -15,7 +15,8 @@ from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
 from steelyard.findings import Finding
 from steelyard.identification.prediction import as_identified
-from steelyard.identification.result import Identification, explained
+from steelyard.identification.result import Identification
+from steelyard.identification.verdict import explained
 from steelyard.regression.decimation import DecimationStream
 from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.regression.problem import Problem

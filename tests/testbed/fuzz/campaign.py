@@ -25,7 +25,7 @@ LONGEST_S = 10
 MEMORY = 2 << 30
 _PACKED = ("gzip", "zip", "zstd")
 _TEXTS = (
-    "urdf", "mjcf", "table", "shapes", "limits", "project", "result", "csv", "growing", "info", "mesh", *_PACKED,
+    "urdf", "mjcf", "sdf", "table", "shapes", "limits", "project", "result", "csv", "growing", "info", "mesh", *_PACKED,
 )  # fmt: skip
 
 

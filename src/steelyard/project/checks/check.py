@@ -13,7 +13,7 @@ from steelyard.errors import DataError, SteelyardError
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.first_fit import to_scale
-from steelyard.identification.loop_findings import posture_findings
+from steelyard.identification.legs import posture_findings
 from steelyard.model.robot import Robot
 from steelyard.project.checks.channel_map import order, sides, signs, units
 from steelyard.project.checks.channel_map.edits import conjugated

@@ -82,7 +82,7 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     robot = read_robot(robot_name)
     names = robot.terms if robot.terms is not None else DEFAULT_TERMS
     rng = np.random.default_rng(seed)
-    model = Model(_furnished(robot, rng), named_terms(names))
+    model = Model(furnished(robot, rng), named_terms(names))
     truth = _perturbed(model, rng)
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
@@ -91,11 +91,12 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
         (fresh / PROJECT).write_text(project, "utf-8")
-        done = run(read_project(fresh / PROJECT), progress=progress)
+    # after the logs are in place, so that the result names their folder
+    done = run(read_project(folder / PROJECT), folder / RUN_FOLDER, progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
-    finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    finished = Demo(done, true_base, covered, folder / PROJECT)
     if robot_name == ORTHOGLIDE:
         finished = replace(finished, control=controlled(robot, seed, progress))
     try:
@@ -112,7 +113,7 @@ def _check_untouched(file: Path, project: str) -> None:
         )
 
 
-def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
+def furnished(robot: Robot, rng: np.random.Generator) -> Robot:
     """The robot with plausible inertias and drive chains where its file gives none."""
     links, joints = [], []
     for k, (link, joint) in enumerate(zip(robot.links, robot.joints, strict=True)):
@@ -153,8 +154,8 @@ def _under_control(
     reference = Reference(*motion.at(np.arange(int(LOOP_S * RATE_HZ)) / RATE_HZ))
     made = simulate(plant, controller, reference, RATE_HZ, progress=progress)
     joints = robot.axis_names
-    columns = {f"q_{joint}": x for joint, x in zip(joints, _rounded(made.q, robot), strict=True)}
-    columns |= {f"tau_{joint}": x for joint, x in zip(joints, _noisy(made.tau, rng), strict=True)}
+    columns = {f"q_{joint}": x for joint, x in zip(joints, rounded(made.q, robot), strict=True)}
+    columns |= {f"tau_{joint}": x for joint, x in zip(joints, noisy(made.tau, rng), strict=True)}
     units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.axes]
     q, effort = (
         Signal(
@@ -174,13 +175,14 @@ def _under_control(
     return tuple(identify(one, estimator, progress=progress) for one, estimator in pairs)
 
 
-def _noisy(tau: Array, rng: np.random.Generator) -> Array:
-    """Torques with coloured noise of 3 %."""
+def noisy(tau: Array, rng: np.random.Generator, share: float = 0.03) -> Array:
+    """Torques (n, N) with coloured noise, a share of their RMS."""
     colour = lfilter([1.0], [1.0, -0.9], rng.standard_normal(tau.shape), axis=1) * np.sqrt(1 - 0.9**2)
-    return tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
+    return tau + share * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
 
 
-def _rounded(q: Array, robot: Robot) -> Array:
+def rounded(q: Array, robot: Robot) -> Array:
+    """Positions (n, N) in whole encoder steps."""
     step = np.array([[SCALE_STEP if joint.is_prismatic else ENCODER_STEP] for joint in robot.axes])
     return np.round(q / step) * step
 
@@ -191,9 +193,9 @@ def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     motion = random_fourier(model.robot, harmonics, 0.1, DURATION_S, rng)
     t = np.arange(int(DURATION_S * RATE_HZ)) / RATE_HZ
     q, v, a = motion.at(t)
-    tau = _noisy(model.torque(q, v, a, truth), rng)
+    tau = noisy(model.torque(q, v, a, truth), rng)
     header = ",".join(["t", *_columns("q", model.robot), *_columns("tau", model.robot)])
-    rows = np.column_stack([t, _rounded(q, model.robot).T, tau.T])
+    rows = np.column_stack([t, rounded(q, model.robot).T, tau.T])
     lines = (f"{row[0]:.3f}," + ",".join(f"{x:.6g}" for x in row[1:]) for row in rows)
     return header + "\n" + "\n".join(lines) + "\n"
 
