@@ -29,13 +29,14 @@ def resolved(extras: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report),
-             "-c", str(ROOT / "constraints.txt"), f"{ROOT}[{extras}]"],
+            [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report",
+             str(report), "-c", str(ROOT / "constraints.txt"), f"{ROOT}[{extras}]"],
             check=True,
         )  # fmt: skip
         found = json.loads(report.read_text("utf-8"))["install"]
     return sorted(
-        (one for one in found if one["metadata"]["name"] != "steelyard"), key=lambda one: one["metadata"]["name"].lower()
+        (one for one in found if one["metadata"]["name"] != "steelyard"),
+        key=lambda one: one["metadata"]["name"].lower(),
     )
 
 
@@ -77,8 +78,8 @@ def listed(packages: list[dict[str, Any]]) -> str:
         "version": 1,
         "metadata": {
             "component": {
-                "type": "library", "bom-ref": own_purl, "name": own["name"], "version": own["version"], "purl": own_purl,
-                "licenses": [{"expression": own["license"]}],
+                "type": "library", "bom-ref": own_purl, "name": own["name"], "version": own["version"],
+                "purl": own_purl, "licenses": [{"expression": own["license"]}],
             }
         },
         "components": components,
