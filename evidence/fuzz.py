@@ -29,7 +29,12 @@ except ImportError:
     atheris = None
 
 # What is open to files from outside; more would only start slower.
-INSTRUMENTED = ["steelyard.formats", "steelyard.project.spec", "steelyard.project.documents", "steelyard.project.reopen"]
+INSTRUMENTED = [
+    "steelyard.formats",
+    "steelyard.project.spec",
+    "steelyard.project.documents",
+    "steelyard.project.reopen",
+]
 
 if atheris is not None and "--guided" in sys.argv:
     with atheris.instrument_imports(include=INSTRUMENTED):

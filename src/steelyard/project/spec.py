@@ -13,7 +13,6 @@ import numpy as np
 
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
-from steelyard.formats.contents import check_contents
 from steelyard.formats.robots.assembly import pose_from_rpy
 from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
@@ -286,7 +285,6 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
     """The spec from the tables of a project file; errors for unknown, missing and wrong keys name the place."""
-    check_contents(data, f"'{file}'", ProjectError)
     try:
         spec = msgspec.convert(data, ProjectSpec)
     except msgspec.ValidationError as error:
