@@ -26,7 +26,7 @@ ZOO_STAMP := .venv-zoo/.installed
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo docs docs-check build clean
+.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo twelve docs docs-check build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,9 @@ generalise: install  ## defaults on robots that no setting was tuned for; GENERA
 
 zoo: install $(ZOO_STAMP)  ## read two public collections of robot files; ZOO_ARGS="--fill" writes the table of the docs
 	$(BIN)/python evidence/zoo.py $(ZOO_ARGS)
+
+twelve: install $(ZOO_STAMP)  ## twelve robots of these collections, from file and logs to a scored result; ZOO_ARGS as for zoo
+	$(BIN)/python evidence/zoo_twelve.py $(ZOO_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/python -m steelyard.findings > docs/findings.md
