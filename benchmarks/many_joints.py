@@ -1,7 +1,7 @@
 """Robots of many joints: user + system time [s] of `steelyard params` on 101 joints and `steelyard check` on 16.
 
-Both robots are made here: a lift with two arms, each with a hand of six fingers of seven joints, and four wheels; and a
-hand of four fingers of four joints with a log of 60 s at 200 Hz. Each command runs once in a fresh process, the start
+Both robots are made here: a lift with two arms, each with a hand of six fingers of seven joints, and four wheels; and
+a hand of four fingers of four joints with a log of 60 s at 200 Hz. Each command runs once in a fresh process, the start
 of the interpreter included. The bar is the time limit.
 
 `python benchmarks/many_joints.py` prints a table, `--json` the numbers.
@@ -41,7 +41,8 @@ class _File:
         """Joints in a row whose axes alternate; returns the last link."""
         for k in range(joints):
             link = f"{name}_{k + 1}"
-            self.parts.append(_BODY.format(name=link, mass=mass, small=2e-4 * mass, large=1e-3 * mass))
+            size = {"small": 2e-4 * mass, "large": 1e-3 * mass}
+            self.parts.append(_BODY.format(name=link, mass=mass, **size))
             axis = _AXES[(k + (joints == 4)) % 3]
             self.parts.append(_JOINT.format(name=link, parent=parent, kind=kind, axis=axis, at=at))
             parent, at, self.joints = link, "0.05 0.01 0.1", self.joints + 1

@@ -16,7 +16,7 @@ from steelyard.errors import EstimationError
 from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
-from steelyard.regression.information import BlockKey, Information, Triangle
+from steelyard.regression.information import BlockKey, Information, Triangle, triangular
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.statistics import jackknife_deviation
@@ -158,7 +158,7 @@ def estimate_delays(
 ) -> Delays:
     """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
 
-    θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a cubic spline (it
+    θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a spline (it
     is low-passed, so it is smooth); Newton's steps start from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
@@ -176,16 +176,19 @@ def estimate_delays(
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
     start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
-    fit = fit.at(fit.at(start).refined(None, start, own))
-    found = fit.refined(None, start, own)
-    common = fit.refined(None, np.full(len(start), float(np.nanmedian(found))), shared)
+    fit = fit.at(start)
+    fit = fit.at(fit.refined(fit.unexplained(), start, own))
+    every = fit.unexplained()
+    found = fit.refined(every, start, own)
+    common = fit.refined(every, np.full(len(start), float(np.nanmedian(found))), shared)
     groups = information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")
-    left = [[time for time in information.times if time not in set(group)] for group in groups]
-    each = np.array([fit.refined(times, found, own) for times in left])
-    together = np.array([fit.refined(times, common, shared) for times in left])
+    left = [fit.unexplained([time for time in information.times if time not in set(group)]) for group in groups]
+    each = np.array([fit.refined(one, found, own) for one in left])
+    together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
+    found = np.where((std == 0.0) & (found != 0.0), np.nan, found)  # no block moves it: it is not from the data
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -278,52 +281,55 @@ class _Fit:
             return float("nan")
         kept = [k for k, c in enumerate(own) if c in self.base.kept]
         w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        size = np.linalg.norm(y, axis=0)
+        if not size.all():  # an effort of zero has no delay
+            return float("nan")
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
+        left = np.linalg.norm(rest, axis=0) / size
         return float(self.copies.places[int(np.argmin(left))])
 
-    def refined(self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array) -> Array:
+    def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
+        """What the columns leave of the weighted copies of every joint, (n, R, rows): (1 − W W⁺) w_j y_j(t + shift).
+
+        The fit of θ for any delays is then done, and a step towards the best delays works on few rows.
+        """
+        place = np.full(len(self.base.layout), -1)
+        place[list(self.base.kept)] = np.arange(len(self.base))
+        count, copies = len(self.information.joints), len(self.copies.order)
+        rows = []
+        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
+            kept = np.flatnonzero(place[own] >= 0)
+            y = self.copies.sorted(triangle.r[:, len(own) :])
+            # reduced to a triangle first, so that all joints together are few rows
+            r = self.weights[j] * Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
+            wide = np.zeros((len(r), len(self.base) + count * copies))
+            wide[:, place[own[kept]]] = r[:, : len(kept)]
+            wide[:, len(self.base) + j * copies :][:, :copies] = r[:, len(kept) :]
+            rows.append(wide)
+        system = np.concatenate(rows)
+        used = list(independent_columns(system[:, : len(self.base)], DATA_TOLERANCE).kept)
+        rest = triangular(np.column_stack([system[:, used], system[:, len(self.base) :]]))[len(used) :, len(used) :]
+        return rest.T.reshape(count, copies, -1)
+
+    def refined(self, unexplained: Array, start: Array, share: Array) -> Array:
         """Delays (n,) [s] of the least residual, by Newton's steps from `start` along the columns of `share` (n, m).
 
-        With θ eliminated the weighted residual is Σ_jk s(d_j)ᵀ G_jk s(d_k), s(d) the weights of the copies at delay d.
+        With E_j (R, rows) of `unexplained` the residual is Σ_j s(d_j)ᵀ E_j, s(d) the weights of the copies at delay d.
         Its second derivatives are exact: by Gauss-Newton the derivative of the noise would count as that of the motion,
         and steps would be far too short.
         """
-        gram, spline = self._gram(times), self.copies.spline
-        delay = np.where(np.isfinite(start), start, 0.0)
+        spline, delay = self.copies.spline, np.where(np.isfinite(start), start, 0.0)
         for _ in range(_STEPS):
-            at, slope, bend = (spline(delay, order) for order in range(3))
-            pull = np.einsum("jrks,ks->jr", gram, at)
-            curvature = np.einsum("jr,jrks,ks->jk", slope, gram, slope) + np.diag(np.sum(bend * pull, axis=1))
-            step = share @ _downhill(share.T @ curvature @ share, share.T @ np.sum(slope * pull, axis=1))
+            at, slope, bend = (np.einsum("jrm,jr->jm", unexplained, spline(delay, order)) for order in range(3))
+            rest = at.sum(axis=0)
+            curvature = slope @ slope.T + np.diag(bend @ rest)
+            step = share @ _downhill(share.T @ curvature @ share, share.T @ slope @ rest)
             step = np.clip(step, -self.copies.spacing, self.copies.spacing)
             delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
             if np.abs(step).max() < 1e-5 * self.copies.spacing:
                 break
         return np.where(np.isfinite(start), delay, np.nan)
-
-    def _gram(self, times: Sequence[tuple[str, str, int]] | None) -> Array:
-        """G (n, R, n, R): products of the residuals of all copies of all efforts, θ fitted to each."""
-        n, copies, size = len(self.weights), len(self.copies.order), len(self.base)
-        place = np.full(len(self.base.layout), -1)
-        place[list(self.base.kept)] = np.arange(size)
-        rows = []
-        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
-            kept = np.flatnonzero(place[own] >= 0)
-            y = self.copies.sorted(triangle.r[:, len(own) :])
-            # reduced to a triangle first: few rows for all copies
-            r = Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
-            wide = np.zeros((len(r), size + n * copies))
-            wide[:, place[own[kept]]] = r[:, : len(kept)]
-            wide[:, size + j * copies : size + (j + 1) * copies] = r[:, len(kept) :]
-            rows.append(self.weights[j] * wide)
-        system = np.concatenate(rows)
-        w, y = system[:, :size], system[:, size:]
-        scale = np.linalg.norm(w, axis=0)
-        w = w / np.where(scale > 0.0, scale, 1.0)
-        rest = y - w @ np.linalg.lstsq(w, y, rcond=DATA_TOLERANCE)[0]
-        return (rest.T @ rest).reshape(n, copies, n, copies)
 
 
 def _downhill(curvature: Array, slope: Array) -> Array:

@@ -17,6 +17,7 @@ from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.terms import Motion
 from steelyard.regression.decimation import DecimationStream, Decimator
+from steelyard.regression.folds import guard_seconds
 from steelyard.regression.information import KNOWN, MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
@@ -230,7 +231,8 @@ def observe(
             "robot with loops, check that its postures are within reach (steelyard check)."
         )
     layout = model.layout if instruments is None else instrument_layout(model.layout)
-    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts)
+    guard = guard_seconds(problem.lowpass_hz)
+    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts, guard)
     return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 
