@@ -10,7 +10,7 @@ from steelyard.identification.result import Identification
 from steelyard.identification.weighing import PayloadResult
 from steelyard.report import numerals
 from steelyard.report.figures.changes import bars_figure, change_figure, trend_figure
-from steelyard.report.pages.parts import Part, findings_part, parts_page
+from steelyard.report.pages.parts import PagePart, findings_part, parts_page
 from steelyard.report.section import Figure, FigureChoice, Piece
 from steelyard.report.tables.validation import change_table, results_table, side_by_side, twin_table
 from steelyard.report.tables.weighing import body_quantity_table, inertial_table, refitted_table, weighing_error_table
@@ -35,11 +35,11 @@ def comparison_page(names: Sequence[str], found: Sequence[Identification], teste
         pieces += [Figure(figure, caption), change_table(tested)]
     verdict = f"{len(found)} results side by side." if tested is None else tested.verdict
     parts = (
-        Part("changes", "Changes", pieces),
-        Part("trends", "Parameters over the results", _trends(names, found)),
-        Part("results", "All parameters", [results_table(names, found)]),
+        PagePart("changes", "Changes", pieces),
+        PagePart("trends", "Parameters over the results", _trends(names, found)),
+        PagePart("results", "All parameters", [results_table(names, found)]),
     )
-    return parts_page("comparison", f"{robot}: {', '.join(names)}", verdict, parts)
+    return parts_page("comparison", robot, verdict, parts, f"Results: {', '.join(names)}")
 
 
 def _trends(names: Sequence[str], found: Sequence[Identification]) -> list[Piece]:
@@ -75,8 +75,8 @@ def twin_page(found: Twin) -> str:
     caption = "Bias over the spread of the estimates, the largest first; dotted: ± 1. In colour: significant."
     parts = (
         findings_part(found.findings),
-        Part("bias", "Bias", [Figure(figure, caption)]),
-        Part("twin", "Every parameter", [twin_table(found)]),
+        PagePart("bias", "Bias", [Figure(figure, caption)]),
+        PagePart("twin", "Every parameter", [twin_table(found)]),
     )
     facts = f"{found.runs} simulated experiments of {found.robot}, estimator {found.estimator}, moved by {found.motion}"
     return parts_page("twin", f"{found.robot}, simulated", found.verdict, parts, facts)
@@ -89,12 +89,12 @@ def payload_page(found: PayloadResult, robot: str, verdict: str) -> str:
     lines = {name: [score.joints[joint] for joint in joints] for name, score in scores.items()}
     parts = (
         findings_part(found.findings),
-        Part("body", "Body", [body_quantity_table(found), inertial_table(found)]),
-        Part(
+        PagePart("body", "Body", [body_quantity_table(found), inertial_table(found)]),
+        PagePart(
             "errors",
             "Errors per joint",
             [Figure(bars_figure(joints, lines, "relative error")), weighing_error_table(found)],
         ),
-        Part("refitted", "Fitted again", [refitted_table(found)]),
+        PagePart("refitted", "Fitted again", [refitted_table(found)]),
     )
     return parts_page("payload", f"Payload of {robot}", verdict, parts)

@@ -11,7 +11,7 @@ from steelyard.identification.verdict import effort_unit
 from steelyard.report.figures.changes import bars_figure
 from steelyard.report.figures.effort import run_figures
 from steelyard.report.figures.friction import friction_groups
-from steelyard.report.pages.parts import Part, findings_part, parts_page
+from steelyard.report.pages.parts import PagePart, findings_part, parts_page
 from steelyard.report.section import Figure, FigureChoice
 from steelyard.report.tables.validation import cross_validation_table, validated_runs_table, validation_table
 from steelyard.validation.cross_validation import CrossValidation
@@ -31,9 +31,9 @@ def validation_page(
     friction = friction_groups(predictions, units)
     parts = (
         findings_part(findings),
-        Part("errors", "Errors", [validation_table(judged), validated_runs_table(judged)]),
-        Part("effort", "Measured and predicted effort", [FigureChoice(efforts, linked=True)] if efforts else []),
-        Part("friction", "Friction", [FigureChoice(friction, label="Against")] if friction else []),
+        PagePart("errors", "Errors", [validation_table(judged), validated_runs_table(judged)]),
+        PagePart("effort", "Measured and predicted effort", [FigureChoice(efforts, linked=True)] if efforts else []),
+        PagePart("friction", "Friction", [FigureChoice(friction, label="Against")] if friction else []),
     )
     facts = f"Robot {result.robot} · estimator {result.estimator} · logs: {', '.join(one.run for one in predictions)}"
     return parts_page("validation", f"{result.robot} on other logs", judged.verdict, parts, facts)
@@ -41,12 +41,16 @@ def validation_page(
 
 def cross_validation_page(judged: CrossValidation, robot: str, findings: Sequence[Finding] = ()) -> str:
     """Errors on rows left out, fold by fold."""
-    names = [fold.name for fold in judged.folds]
+    names = [str(k) for k in range(1, len(judged.folds) + 1)]
     joints = list(judged.pooled.joints)
     lines = {joint: [fold.score.joints[joint] for fold in judged.folds] for joint in joints}
     figure = bars_figure(names, lines, "relative error", [fold.score.total for fold in judged.folds])
     parts = (
         findings_part(findings),
-        Part("folds", "Errors on rows left out", [Figure(figure, "Line: all joints."), cross_validation_table(judged)]),
+        PagePart(
+            "folds",
+            "Errors on rows left out",
+            [Figure(figure, "Folds in the order of the table; line: all joints."), cross_validation_table(judged)],
+        ),
     )
     return parts_page("cross-validation", f"{robot}, rows left out in turn", judged.verdict, parts)

@@ -16,7 +16,7 @@ from steelyard.report.tables.provenance import ordered_findings
 from steelyard.report.templates import file_text, fragment, rendered
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A section of a page: its anchor, its heading and its pieces; left out if it has none."""
 
     name: str
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     pieces: Sequence[Piece]
 
 
-def parts_page(kicker: str, title: str, verdict: str, parts: Sequence[Part], facts: str = "") -> str:
+def parts_page(kicker: str, title: str, verdict: str, parts: Sequence[PagePart], facts: str = "") -> str:
     """One HTML page that needs no other file; the same arguments give the same bytes."""
     shown = [part for part in parts if any(not isinstance(piece, Table) or piece.rows for piece in part.pieces)]
     drawn = any(isinstance(piece, Figure | FigureChoice) for part in shown for piece in part.pieces)
@@ -40,7 +40,7 @@ def parts_page(kicker: str, title: str, verdict: str, parts: Sequence[Part], fac
     )
 
 
-def findings_part(findings: Sequence[Finding]) -> Part:
+def findings_part(findings: Sequence[Finding]) -> PagePart:
     """The findings, the most severe first; no part without any."""
     ordered = ordered_findings(findings)
-    return Part("findings", "Findings", [fragment("sections/findings.html", findings=ordered)] if ordered else [])
+    return PagePart("findings", "Findings", [fragment("sections/findings.html", findings=ordered)] if ordered else [])
