@@ -69,6 +69,7 @@ def _one(asked: argparse.Namespace) -> int:
             {
                 "executions": done.executions,
                 "seconds": done.seconds,
+                "processor_s": done.processor_s,
                 "slowest": done.slowest,
                 "outcomes": done.outcomes,
                 "failures": sorted(done.failures),
@@ -83,8 +84,10 @@ def _line(name: str, row: dict) -> str:
         return f"{name:8} DIED\n{row['died']}"
     kinds = " ".join(f"{kind} {count}" for kind, count in sorted(row["outcomes"].items()))
     rate = row["executions"] / max(row["seconds"], 1e-9)
+    own = row["executions"] / max(row["processor_s"], 1e-9)
     failures = "".join(f"\n         {one}" for one in row["failures"])
-    return f"{name:8} {row['executions']:8} ({rate:5.0f}/s, slowest {row['slowest']:.2f} s)  {kinds}{failures}"
+    speed = f"{rate:5.0f}/s, {own:5.0f} per processor second, slowest {row['slowest']:.2f} s"
+    return f"{name:8} {row['executions']:8} ({speed})  {kinds}{failures}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ class StopRequest(KeyboardInterrupt):
 
 def main() -> None:
     """Run the command line; a request to stop while it is imported ends with the sentence and the code of any other."""
-    _stop_on_signals()
+    stop_on_signals()
     try:
         from steelyard.cli import main as run
     except KeyboardInterrupt:
@@ -23,7 +23,7 @@ def main() -> None:
     run()
 
 
-def _stop_on_signals() -> None:
+def stop_on_signals() -> None:
     """SIGTERM and SIGHUP (a terminal that closes) stop a command as Ctrl-C does; a signal that the caller ignores
     (`nohup`) stays ignored."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):

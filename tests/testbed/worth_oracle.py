@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from steelyard._arrays import Array
 from testbed.worth_case import WorthCase, pinocchio_places, pinocchio_state
@@ -34,9 +35,8 @@ def independent_error(case: WorthCase, urdf: str, rotors: bool = False) -> float
 
     `urdf` states the bodies J₀ of the file; `rotors` adds inertias of rotors.
     """
-    import cvxpy as cp
-    import pinocchio as pin
-
+    cp: Any = pytest.importorskip("cvxpy")
+    pin: Any = pytest.importorskip("pinocchio")
     model = pin.buildModelFromXML(urdf)
     model.gravity.linear = np.array(case.robot.gravity)
     data, places, n = model.createData(), pinocchio_places(model, case.robot), case.robot.dof
@@ -58,8 +58,8 @@ def independent_error(case: WorthCase, urdf: str, rotors: bool = False) -> float
     y, triangles = case.fit[1][:, ::4], []
     for j in range(n):
         rest = y[j] - fit[j] @ np.linalg.lstsq(fit[j], y[j], rcond=1e-9)[0]
-        triangles.append(np.linalg.qr(np.column_stack([fit[j], y[j]]), mode="r") / np.std(rest))
-    whole = np.linalg.qr(np.vstack(triangles), mode="r")
+        triangles.append(np.asarray(np.linalg.qr(np.column_stack([fit[j], y[j]]), mode="r")) / np.std(rest))
+    whole = np.asarray(np.linalg.qr(np.vstack(triangles), mode="r"))
     x, pull = cp.Variable(width), []
     constraints = [x[10 * n :] >= 0]
     for joint in range(1, n + 1):

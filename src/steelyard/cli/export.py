@@ -248,6 +248,7 @@ def _fit_document(request: ExportRequest) -> dict[str, Any] | None:
         "holds": list(request.form.holds),
         "weight": fit.weight,
         "share": fit.share,
+        "mass_width": fit.mass_width,
         "changed": [dict(zip(("parameter", "identified", "written"), move, strict=True)) for move in moves],
     }
 

@@ -78,6 +78,10 @@ def report_again(
             help="Leave out the figures that need the logs of the fit: raw signals, spectra.",
         ),
     ] = False,
+    files: Annotated[
+        str,
+        typer.Option(help="Robot files whose worth on the logs the page is to show, comma-separated: urdf, mjcf, sdf."),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.output_folder import REPORT, check_file, write_files
@@ -90,7 +94,9 @@ def report_again(
     if out is not None:
         check_file(page)
     with progress_bar() as progress:
-        html, faults = page_again(result, without_logs, progress)
+        html, faults = page_again(
+            result, without_logs, progress, [one.strip() for one in files.split(",") if one.strip()]
+        )
     write_files({page: html.encode("utf-8")})
     if as_json:
         emit({"schema": "steelyard.report/1", "report": str(page), "section_faults": list(faults)})

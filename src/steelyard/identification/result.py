@@ -179,6 +179,7 @@ class Identification(Displayed):
     @property
     def judged(self) -> FitVerdict:
         """The verdict as data: errors in total and per joint, what is not explained, and whether rows are few."""
+        unseen = {run.name for run in self.runs if run.role != "identify"}
         scores = {"unseen": self.unseen, "expected": self.expected, "fitted": self.relative_error}
         return judged(
             self.base.layout,
@@ -187,6 +188,7 @@ class Identification(Displayed):
             (int(np.sum(self.relative_std < 0.5)), len(self.base) - len(self.cancelled)),
             bool(self.cancelled),
             {finding.where for finding in self.findings if finding.code == "constant-effort"},
+            bool(unseen) and unseen <= {finding.where for finding in self.findings if finding.code == "same-motion"},
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -22,6 +23,8 @@ from steelyard._arrays import Array
 
 T = TypeVar("T")
 
+# Characters that JSON allows in a text and a terminal obeys; they are written as escapes.
+_UNPRINTED = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 # Arrays in documents have at most this many axes.
 _MOST_AXES = 4
 
@@ -38,7 +41,7 @@ def plain(data: Any) -> Any:
 
 def text(data: Any) -> str:
     """JSON text of a document; numbers are written so that they read back to the same bits."""
-    return msgspec.json.format(_encoded(data), indent=1).decode()
+    return _UNPRINTED.sub(lambda one: f"\\u{ord(one[0]):04x}", msgspec.json.format(_encoded(data), indent=1).decode())
 
 
 def toml_text(data: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -106,6 +107,7 @@ def _put(fresh: Path, place: Path) -> None:
             if not place.exists():
                 os.rename(fresh, place)
             elif not exchange(fresh, place):
+                shutil.rmtree(old_of(fresh), ignore_errors=True)  # of an earlier try
                 os.rename(place, old_of(fresh))
                 os.rename(fresh, place)
         except OSError as error:

@@ -11,6 +11,7 @@ import msgspec
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
 from steelyard.export.file_fit.rows import LoggedRows, logged_rows
 from steelyard.findings import Finding
+from steelyard.formats.contents import check_contents
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -123,6 +124,7 @@ def reopen(
     file = result_file(place)
     data = read_document(file)
     result = identification(data, f"'{file}'")
+    check_contents(data.get("project"), f"The project in '{file}'")
     try:
         origin = restored(data, Origin)
     except msgspec.ValidationError as error:

@@ -7,14 +7,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from steelyard._arrays import single_threaded
-from steelyard.errors import SteelyardError
+from steelyard.errors import OutputError, SteelyardError, choices
 from steelyard.estimators.huber import robust_fit
+from steelyard.export.file_fit.worth import FileWorth
+from steelyard.export.targets.registry import TARGETS, named_target
 from steelyard.findings import Finding
 from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
@@ -23,10 +26,11 @@ from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
+from steelyard.project.checks.check import NOT_TRIED, check
 from steelyard.project.documents import plain, text, toml_text
 from steelyard.project.output_folder import REPORT, RESULT, RUN_FILES, check_folder, write_folder
 from steelyard.project.project import Project
-from steelyard.project.reopen import reopen
+from steelyard.project.reopen import Reopened, reopen
 from steelyard.project.result_file import document, read_document
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
@@ -71,7 +75,8 @@ def run(
         check_ending(ending)
     own = _own_files(folder)
     check_folder(folder, own)
-    explicit = resolve_auto(project if estimator is None else project.with_estimator(estimator), progress)
+    asked = project if estimator is None else project.with_estimator(estimator)
+    explicit = resolve_auto(asked, progress)
     project, chosen = explicit.project, explicit.project.estimator()
     problem = with_load_to_scale(explicit.problem, chosen, progress)
     unseen = project.samples(explicit.model.robot, "validate", progress)
@@ -90,6 +95,7 @@ def run(
         + correlation_finding(fitted, result.clusters)
         + _more_motion(result, folder)
     )
+    result = result.with_findings(_faults(asked, result, progress))
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     lit = lamps(result, project.spec.lamps, place_of(project, folder))
     data["lamps"] = plain(lit)
@@ -108,6 +114,21 @@ def run(
     return RunResult(result, data, folder, tuple(faults), lit)
 
 
+def _faults(project: Project, result: Identification, progress: Progress | None) -> tuple[Finding, ...]:
+    """The errors that `check` finds in the logs and the map, and what was not looked for."""
+    try:
+        found = check(project, progress, thorough=False)
+    except SteelyardError as error:
+        return (Finding("checks-left-out", "info", f"the logs were not checked for faults: {error}"),)
+    known = {(finding.code, finding.where) for finding in result.findings}
+    told = [f for f in found.findings if f.severity == "error" and (f.code, f.where) not in known]
+    if not found.thorough:
+        told.append(
+            Finding("checks-left-out", "info", f"not looked for, since the log raised no suspicion: {NOT_TRIED}")
+        )
+    return tuple(told)
+
+
 def _more_motion(result: Identification, folder: Path) -> tuple[Finding, ...]:
     """The command that designs the next motion, where the rows are few for the parameters."""
     judged = result.judged
@@ -121,12 +142,13 @@ def _more_motion(result: Identification, folder: Path) -> tuple[Finding, ...]:
 
 @single_threaded
 def page_again(
-    place: Path, without_logs: bool = False, progress: Progress | None = None
+    place: Path, without_logs: bool = False, progress: Progress | None = None, files: Sequence[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
     """The report of a result as HTML, the same bytes as from `run` unless the program or its sections have changed, and
     a sentence per section that failed.
 
-    `without_logs` leaves out the figures and tables that need the logs of the fit.
+    `without_logs` leaves out the figures and tables that need the logs of the fit. `files` are export targets of robot
+    files whose worth the page is to show.
     """
     reopened = reopen(place, [])
     result, faults = reopened.result, list[str]()
@@ -137,13 +159,28 @@ def page_again(
         every = (*torque.runs, *unseen)
         predictions = tuple(predict(torque.with_runs([run]), run, result.theta, result=result) for run in every)
     links = {payload.name: payload.link for payload in reopened.model.payloads}
+    worth = _worth_of_files(reopened, files, progress)
     project, date = reopened.as_fitted, reopened.date
     page = render(
         result, predictions, _title(result, date), links, faults.append, model=reopened.model,
         spectra=_spectra(project, not without_logs, progress), repeat=_repeat(project, date),
-        lamps=lamps(result, project.spec.lamps, place_of(project, reopened.file.parent)),
+        lamps=lamps(result, project.spec.lamps, place_of(project, reopened.file.parent)), files=worth,
     )  # fmt: skip
     return page, tuple(faults)
+
+
+def _worth_of_files(reopened: Reopened, files: Sequence[str], progress: Progress | None) -> dict[str, FileWorth]:
+    """The scores of robot files of a result, by the name of their format."""
+    rows, out = cache(lambda: reopened.logged_rows(progress)), {}
+    for name in files:
+        target = named_target(name)
+        if target.form is None:
+            valid = [one.name for one in TARGETS.values() if one.form is not None]
+            raise OutputError(choices("robot file", name, valid))
+        worth = target.request(reopened.model, reopened.result, rows, reopened.constraints).worth
+        if worth is not None:
+            out[target.form.name] = worth
+    return out
 
 
 def place_of(project: Project, folder: Path) -> ResultFiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
@@ -24,6 +24,9 @@ from steelyard.report.table import Table
 from steelyard.report.tables.parameters import parameter_table, quality_counts
 from steelyard.report.templates import file_text, fragment, rendered
 
+if TYPE_CHECKING:
+    from steelyard.export.file_fit.worth import FileWorth
+
 
 def render(
     result: Identification,
@@ -36,6 +39,7 @@ def render(
     spectra: tuple[RunSpectra, ...] = (),
     repeat: Repeat | None = None,
     lamps: tuple[Lamp, ...] = (),
+    files: Mapping[str, FileWorth] | None = None,
 ) -> str:
     """The page: key numbers, then every section of `SECTIONS` that applies; `links` names the link that carries each
     payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows. The other
@@ -43,7 +47,7 @@ def render(
 
     The same arguments give the same bytes.
     """
-    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat, lamps)
+    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat, lamps, files or {})
     parts = [(section, pieces) for section in SECTIONS.values() if (pieces := _pieces(section, subject, on_fault))]
     drawn = any(isinstance(piece, Figure | FigureChoice) for _, pieces in parts for piece in pieces)
     return rendered(

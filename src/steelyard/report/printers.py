@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from steelyard.errors import OutputError, choices
+from steelyard.errors import OutputError, choices, printable
 from steelyard.identification.result import Identification
 from steelyard.report.latex import latex
 from steelyard.report.table import Cell, Table, TableColumn, TableRow
@@ -112,7 +112,8 @@ def frame(table: Table) -> pl.DataFrame:
             for k in range(width):
                 data[f"{column.key}_{k + 1}"] = pl.Series([x[k] if x else None for x in cells], dtype=pl.Float64)
         elif column.kind != "bars":
-            data[column.key] = pl.Series(cells, dtype=_frame_type(column))
+            shown = [printable(x) if isinstance(x, str) else x for x in cells]
+            data[column.key] = pl.Series(shown, dtype=_frame_type(column))
     return pl.DataFrame(data)
 
 

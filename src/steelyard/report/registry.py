@@ -9,6 +9,7 @@ from steelyard.errors import OutputError, choices
 from steelyard.report.section import Section
 from steelyard.report.sections.bodies import BODIES, PAYLOADS
 from steelyard.report.sections.data import DATA, PROVENANCE, REPEAT
+from steelyard.report.sections.files import FILES
 from steelyard.report.sections.findings import FINDINGS
 from steelyard.report.sections.fit import EFFORT, ERRORS
 from steelyard.report.sections.parameters import GAINS, LEGS, PARAMETERS, SEPARATION, STANDARD
@@ -18,7 +19,7 @@ SECTIONS: dict[str, Section] = {
     section.name: section
     for section in (
         FINDINGS, EFFORT, ERRORS, ROBOT, FRICTION, GAINS, PAYLOADS, PARAMETERS, SEPARATION, STANDARD, BODIES, LEGS,
-        DATA, REPEAT, PROVENANCE,
+        FILES, DATA, REPEAT, PROVENANCE,
     )
 }  # fmt: skip
 BUILT_IN = frozenset(SECTIONS)

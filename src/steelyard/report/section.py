@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -14,6 +14,9 @@ from steelyard.model.model import Model
 from steelyard.report.figures.spectrum import RunSpectra
 from steelyard.report.lamps import Lamp
 from steelyard.report.table import Table
+
+if TYPE_CHECKING:
+    from steelyard.export.file_fit.worth import FileWorth
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class ReportSubject:
 
     `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept. `model` is that
     of the fit, `spectra` those of its logs before any filter, `repeat` what is needed to make the result again, `lamps`
-    the answers on its top. Without one of these four, what it shows is left out.
+    the answers on its top, `files` the scores of robot files that were asked for, by format. Without one of these five,
+    what it shows is left out.
     """
 
     result: Identification
@@ -47,6 +51,7 @@ class ReportSubject:
     spectra: tuple[RunSpectra, ...] = ()
     repeat: Repeat | None = None
     lamps: tuple[Lamp, ...] = ()
+    files: Mapping[str, FileWorth] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

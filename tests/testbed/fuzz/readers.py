@@ -113,6 +113,7 @@ READERS = {
     for one in (
         Reader("urdf", "arm.urdf", _robot),
         Reader("mjcf", "arm.xml", _robot),
+        Reader("sdf", "arm.sdf", _robot),
         Reader("table", "arm.toml", _robot),
         Reader("shapes", "shapes.urdf", _shapes),
         Reader("mesh", "mesh.stl", _mesh),

@@ -94,11 +94,8 @@ def pull(
 
     Without nominal inertias, friction and offsets alone have a prior.
     """
-    if layout.nominal is None:
-        silent = Prior(np.zeros(len(layout)), np.full(len(layout), np.inf))
-        return Pull(with_friction(silent, information, widths.friction), {})
-    plain = with_friction(nominal_prior(layout, widths), information, widths.friction)
-    if regulariser == "euclidean":
+    plain = plain_prior(layout, information, widths)
+    if layout.nominal is None or regulariser == "euclidean":
         return Pull(plain, {})
     reference, half, mended, whiten = plain.reference.copy(), plain.root, [], {}
     for name, columns in link_columns(layout).items():
@@ -114,6 +111,13 @@ def pull(
     deviation = np.sqrt(np.sum(half**2, axis=1))
     width = np.where(plain.has_prior, deviation, np.inf)
     return Pull(replace(plain, reference=reference, width=width, half=half), whiten, tuple(mended))
+
+
+def plain_prior(layout: Layout, information: Information, widths: Widths) -> Prior:
+    """The prior in `widths`; without nominal inertias, only that of friction and offsets."""
+    silent = Prior(np.zeros(len(layout)), np.full(len(layout), np.inf))
+    told = silent if layout.nominal is None else nominal_prior(layout, widths)
+    return with_friction(told, information, widths.friction)
 
 
 def _body(vector: Array, scale: tuple[float, float]) -> tuple[Array, bool]:

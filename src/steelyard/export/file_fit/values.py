@@ -83,7 +83,11 @@ def file_values(
     moves = () if fit is None else base_moves(result.base, result.value, result.std, wide)
     if moves:
         some = ", ".join(f"{name} {value:.3g} → {written:.3g}" for name, value, written in moves[:NAMED])
-        notes = (*notes, f"{len(moves)} base parameters differ from the identified by more than 3 σ: {some}, …")
+        more = ", …" if len(moves) > NAMED else ""
+        notes = (
+            *notes,
+            f"Base parameters that differ from the identified by more than 3 σ: {len(moves)} ({some}{more}).",
+        )
     return FileValues(chosen, fit, worth, left_out, notes, moves)
 
 

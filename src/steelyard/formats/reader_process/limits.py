@@ -33,5 +33,5 @@ def check_declared(shown: str, cells: int, size: int) -> None:
     if 8 * cells > max(most * 1e9, MOST_TIMES * size):
         raise DataError(
             f"'{shown}' has {size} bytes but declares {cells:.3g} numbers, more than {most:g} GB: it is damaged or "
-            f"made to fill the memory. If that is right, set the environment variable {UNPACKED_GB[0]} to a larger number."
+            f"made to fill the memory. If it is right, set the environment variable {UNPACKED_GB[0]} to more."
         )

@@ -38,7 +38,7 @@ def scratch_folder(place: Path) -> Iterator[Path]:
             if old_of(fresh).exists() and not place.exists():  # interrupted between two moves
                 os.rename(old_of(fresh), place)
             for leftover in (fresh, old_of(fresh)):
-                shutil.rmtree(leftover, ignore_errors=True)
+                _remove(leftover)
 
 
 @contextmanager
@@ -93,6 +93,14 @@ def flush(folder: Path) -> None:
                     os.fsync(number)
                 finally:
                     os.close(number)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:  # asked to stop in the middle
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _prefix(place: Path) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from steelyard.identification.result import Identification
 from steelyard.identification.weighing import PayloadResult
 from steelyard.report import numerals
+from steelyard.report.composed import ComposedPart, compose
 from steelyard.report.figures.changes import bars_figure, change_figure, trend_figure
-from steelyard.report.pages.parts import PagePart, findings_part, parts_page
+from steelyard.report.pages.findings import findings_part
 from steelyard.report.section import Figure, FigureChoice, Piece
 from steelyard.report.tables.validation import change_table, results_table, side_by_side, twin_table
 from steelyard.report.tables.weighing import body_quantity_table, inertial_table, refitted_table, weighing_error_table
@@ -35,11 +36,11 @@ def comparison_page(names: Sequence[str], found: Sequence[Identification], teste
         pieces += [Figure(figure, caption), change_table(tested)]
     verdict = f"{len(found)} results side by side." if tested is None else tested.verdict
     parts = (
-        PagePart("changes", "Changes", pieces),
-        PagePart("trends", "Parameters over the results", _trends(names, found)),
-        PagePart("results", "All parameters", [results_table(names, found)]),
+        ComposedPart("changes", "Changes", pieces),
+        ComposedPart("trends", "Parameters over the results", _trends(names, found)),
+        ComposedPart("results", "All parameters", [results_table(names, found)]),
     )
-    return parts_page("comparison", robot, verdict, parts, f"Results: {', '.join(names)}")
+    return compose(robot, "Steelyard · comparison", verdict, f"Results: {', '.join(names)}", parts)
 
 
 def _trends(names: Sequence[str], found: Sequence[Identification]) -> list[Piece]:
@@ -75,11 +76,11 @@ def twin_page(found: Twin) -> str:
     caption = "Bias over the spread of the estimates, the largest first; dotted: ± 1. In colour: significant."
     parts = (
         findings_part(found.findings),
-        PagePart("bias", "Bias", [Figure(figure, caption)]),
-        PagePart("twin", "Every parameter", [twin_table(found)]),
+        ComposedPart("bias", "Bias", [Figure(figure, caption)]),
+        ComposedPart("twin", "Every parameter", [twin_table(found)]),
     )
     facts = f"{found.runs} simulated experiments of {found.robot}, estimator {found.estimator}, moved by {found.motion}"
-    return parts_page("twin", f"{found.robot}, simulated", found.verdict, parts, facts)
+    return compose(f"{found.robot}, simulated", "Steelyard · twin", found.verdict, facts, parts)
 
 
 def payload_page(found: PayloadResult, robot: str, verdict: str) -> str:
@@ -89,12 +90,12 @@ def payload_page(found: PayloadResult, robot: str, verdict: str) -> str:
     lines = {name: [score.joints[joint] for joint in joints] for name, score in scores.items()}
     parts = (
         findings_part(found.findings),
-        PagePart("body", "Body", [body_quantity_table(found), inertial_table(found)]),
-        PagePart(
+        ComposedPart("body", "Body", [body_quantity_table(found), inertial_table(found)]),
+        ComposedPart(
             "errors",
             "Errors per joint",
             [Figure(bars_figure(joints, lines, "relative error")), weighing_error_table(found)],
         ),
-        PagePart("refitted", "Fitted again", [refitted_table(found)]),
+        ComposedPart("refitted", "Fitted again", [refitted_table(found)]),
     )
-    return parts_page("payload", f"Payload of {robot}", verdict, parts)
+    return compose(f"Payload of {robot}", "Steelyard · payload", verdict, "", parts)
