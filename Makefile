@@ -29,11 +29,7 @@ FUZZ_STAMP := .venv/.installed-fuzz
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-<<<<<<< HEAD
-.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo fuzz kill lock docs docs-check build clean
-=======
-.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo twelve docs docs-check build clean
->>>>>>> doors
+.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo twelve fuzz kill lock docs docs-check build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,7 +80,6 @@ generalise: install  ## defaults on robots that no setting was tuned for; GENERA
 zoo: install $(ZOO_STAMP)  ## read two public collections of robot files; ZOO_ARGS="--fill" writes the table of the docs
 	$(BIN)/python evidence/zoo.py $(ZOO_ARGS)
 
-<<<<<<< HEAD
 fuzz: install $(FUZZ_STAMP)  ## an hour of damaged input for every reader; FUZZ_ARGS="--seconds 60" for less
 	PYTHONPATH=.venv/fuzz $(BIN)/python evidence/fuzz.py $(FUZZ_ARGS)
 
@@ -93,10 +88,9 @@ kill: install  ## interrupt every write of every command, and kill commands at r
 
 lock: $(STAMP)  ## write requirements.lock (hashes of the development set) and sbom.cdx.json again
 	$(BIN)/python .ci/lock.py
-=======
+
 twelve: install $(ZOO_STAMP)  ## twelve robots of these collections, from file and logs to a scored result; ZOO_ARGS as for zoo
 	$(BIN)/python evidence/zoo_twelve.py $(ZOO_ARGS)
->>>>>>> doors
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/python -m steelyard.findings > docs/findings.md
