@@ -102,10 +102,9 @@ class ReaderProcess:
         timer.start()
         try:
             line = self.replies.readline()
-            head = json.loads(line) if line.endswith(b"\n") else None
-            block = {}
-            for name in columns if head is not None and "end" not in head else ():
-                block[name] = self._numbers(head["rows"])
+            head: dict[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None
+            rows = None if head is None or "end" in head else head.get("rows")
+            block = {} if rows is None else {name: self._numbers(rows) for name in columns}
         except (ValueError, EOFError):
             head, block = None, {}
         finally:
@@ -126,7 +125,7 @@ class ReaderProcess:
 
     def _numbers(self, rows: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         out = np.empty(rows)
-        view, got = memoryview(out).cast("B"), 0
+        view, got = memoryview(out.view(np.uint8).data), 0
         while got < view.nbytes:
             more = self.replies.readinto(view[got:])  # type: ignore[attr-defined]
             if not more:
