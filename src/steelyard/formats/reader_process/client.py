@@ -33,14 +33,14 @@ class ReaderDefectError(RuntimeError):
 
 
 def read_apart(kind: str, path: Path, salvage: bool = False) -> Recording:
-    """The recording in a file of a kind ("mat", "hdf5"), opened and read in processes of their own."""
+    """The recording in a file of a kind ("mat", "hdf5", "parquet"), opened and read in processes of their own."""
     file = LogFile.at(path)
     asked = {"kind": kind, "path": str(path), "salvage": salvage, "file": [file.size, file.modified_ns]}
     (head,) = (head for head, _ in _answers(asked, path))
     found = head["recording"]
     return Recording(
         found["name"], tuple(found["columns"]), found["source"], found["rows"], _RowsApart(file, asked),
-        notes=tuple(found["notes"]), others=tuple(found["others"]),
+        notes=tuple(found["notes"]), others=tuple(found["others"]), episode_column=found["episode_column"],
     )  # fmt: skip
 
 
@@ -76,6 +76,7 @@ class ReaderProcess:
         paths = [os.path.abspath(place) for place in sys.path]
         command = [sys.executable, "-I", "-c", _SERVE.format(_SERVER), json.dumps(paths), str(int(1e9 * self.memory))]
         threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+        threads["POLARS_MAX_THREADS"] = "4"  # each reserves address space
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env=os.environ | threads,
