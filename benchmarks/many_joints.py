@@ -1,7 +1,8 @@
 """Robots of many joints: user + system time [s] of `steelyard params` on 101 joints and `steelyard check` on 16.
 
-Both robots are made here: a lift with two arms, each with a hand of six fingers of seven joints, and four wheels; and a hand of four fingers of four joints with a log of 60 s at 200 Hz. Each command runs once in a fresh
-process, the start of the interpreter included. The bar is the time limit.
+Both robots are made here: a lift with two arms, each with a hand of six fingers of seven joints, and four wheels; and
+a hand of four fingers of four joints with a log of 60 s at 200 Hz. Each command runs once in a fresh process, the start
+of the interpreter included. The bar is the time limit.
 
 `python benchmarks/many_joints.py` prints a table, `--json` the numbers.
 """

@@ -62,7 +62,7 @@ CONSTANTS = (
     Constant(cutoffs, "ENOUGH_ROWS", (200, 1000)),
     Constant(cutoffs, "SPARE_ROWS", (0, 20)),
     Constant(filter_choice, "FOLDS", (5, 12)),
-    Constant(filter_choice, "LEAST_GAIN", (0.03, 0.2)),
+    Constant(filter_choice, "LEAST_GAIN", (0.01, 0.1)),
     Constant(filter_choice, "STEP", (1.1, 1.5)),
     Constant(filter_choice, "HIGHER", (1.5, 3.0)),
     Constant(delays, "CLOSE_S", (1e-3, 6e-3)),

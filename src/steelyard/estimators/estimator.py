@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -154,7 +154,7 @@ class Estimate:
     standard: Array | None = None
     standard_rule: str = ""
     certificate: Certificate | None = None
-    refit: Refit | None = None
+    refit: Refit | None = field(default=None, compare=False, repr=False)
 
     def with_findings(self, more: Sequence[Finding]) -> Estimate:
         """The estimate with findings added."""

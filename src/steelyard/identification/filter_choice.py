@@ -25,7 +25,7 @@ FOLDS = 8
 # A filter that leaves too few rows is raised by this factor, one that leaves enough by the second for a trial.
 STEP, HIGHER = 1.2, 2.0
 # A higher filter must lower the error by this fraction, and by one standard error of the folds.
-LEAST_GAIN = 0.1
+LEAST_GAIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def choose_filter(
     """The lowest parallel filter that leaves `least_rows` rows per joint, doubled as long as that predicts better.
 
     `problem_at` gives the problem with a multiple of the first filter, None where that is too high; runs and model are
-    the same in all. Better is an error on left-out stretches that is smaller by 10 % and by one standard error of the
+    the same in all. Better is an error on left-out stretches that is smaller by 3 % and by one standard error of the
     stretches. Parameters are fitted to the rows of each filter without a stretch of time and a gap of three periods of
     the lowest filter to both sides, with the prior of the default estimator, and scored on the rows of the lowest
     filter in that stretch: what a higher filter adds to its own rows does not count.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.estimators.estimator import Certificate, GainDependence
 from steelyard.findings import Finding
 from steelyard.identification.legs import LegComparison
@@ -95,7 +96,7 @@ class DriveGains:
 
 
 @dataclass(frozen=True)
-class Identification:
+class Identification(Displayed):
     """Base parameters with error bars, the score with that of the nominal model, and the origin of the data.
 
     `expected` is the error on other motion by guarded folds of the fitted rows, None where these are too few.
@@ -178,6 +179,7 @@ class Identification:
     @property
     def judged(self) -> FitVerdict:
         """The verdict as data: errors in total and per joint, what is not explained, and whether rows are few."""
+        unseen = {run.name for run in self.runs if run.role != "identify"}
         scores = {"unseen": self.unseen, "expected": self.expected, "fitted": self.relative_error}
         return judged(
             self.base.layout,
@@ -186,6 +188,7 @@ class Identification:
             (int(np.sum(self.relative_std < 0.5)), len(self.base) - len(self.cancelled)),
             bool(self.cancelled),
             {finding.where for finding in self.findings if finding.code == "constant-effort"},
+            bool(unseen) and unseen <= {finding.where for finding in self.findings if finding.code == "same-motion"},
         )
 
     @property

@@ -106,7 +106,7 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
     groups: list[list[Samples]] = []
     for run in runs:
         for group in groups:
-            if any(_same_motion(run, other) for other in group):
+            if any(same_motion(run, other) for other in group):
                 group.append(run)
                 break
         else:
@@ -114,7 +114,8 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(run.name for run in group) for group in groups)
 
 
-def _same_motion(one: Samples, other: Samples) -> bool:
+def same_motion(one: Samples, other: Samples) -> bool:
+    """Whether two runs are of one log, or their ranges of all joints agree within 1 % of the travel."""
     if same_log(one, other):
         return True
     travel = np.maximum(one.travel, other.travel)

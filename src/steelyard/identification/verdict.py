@@ -56,6 +56,7 @@ class FitVerdict:
     known        of `parameters` base (or essential) parameters, how many are known to better than half their value
     left_out     joints without rows, since their effort is constant
     rows_each    rows per parameter; below FEW_ROWS more motion is needed
+    repeated     all unseen runs repeat the fitted motion
     """
 
     kind: Kind
@@ -69,11 +70,12 @@ class FitVerdict:
     essential: bool
     left_out: tuple[str, ...]
     rows_each: float
+    repeated: bool = False
 
     @property
     def unexplained(self) -> tuple[JointError, ...]:
         """Joints with more than half of their effort left, the worst first."""
-        return tuple(sorted((j for j in self.joints if j.explained is False), key=lambda j: -j.relative))
+        return worst_first(self.joints)
 
     @property
     def needs_more_motion(self) -> bool:
@@ -90,7 +92,8 @@ class FitVerdict:
         )
         error = "error " + " and ".join(f"{size:.3g} {written(unit)}" for unit, size in self.error.items())
         if self.kind == "unseen":
-            said = f"Explains {share} of the effort on unseen motion ({error}; fitted {fitted}, {nominal})"
+            where = "a repetition of the fitted motion" if self.repeated else "unseen motion"
+            said = f"Explains {share} of the effort on {where} ({error}; fitted {fitted}, {nominal})"
         elif self.kind == "expected":
             said = (
                 f"Expected to explain {share} of the effort on other motion ({error}; fitted {fitted}, {nominal}; no "
@@ -101,7 +104,7 @@ class FitVerdict:
                 f"Explains {share} of the effort where it was fitted ({error}; {nominal}; no unseen motion was scored)"
             )
         if self.unexplained:
-            said += f", but not that of {_listed(self.unexplained)}"
+            said += f", but not that of {listed(self.unexplained)}"
         if self.left_out:
             said += f" ({', '.join(self.left_out)} left out: constant effort)"
         kind = "essential" if self.essential else "base"
@@ -118,11 +121,12 @@ def judged(
     counts: tuple[int, int],
     essential: bool,
     silent: Collection[str],
+    repeated: bool,
 ) -> FitVerdict:
     """The verdict from the scores by kind; the best available kind is judged.
 
     `counts`: parameters known to better than half their value, and all that were not cancelled. `silent` are joints of
-    constant effort.
+    constant effort; `repeated`: all unseen runs repeat the fitted motion.
     """
     kind: Kind = next(kind for kind in ("unseen", "expected", "fitted") if kind in scores)
     score = scores[kind]
@@ -140,6 +144,7 @@ def judged(
         essential=essential,
         left_out=tuple(joint for joint, n in scores["fitted"].rows.items() if joint in silent and not n),
         rows_each=rows / max(counts[1], 1),
+        repeated=repeated and kind == "unseen",
     )
 
 
@@ -180,5 +185,11 @@ def written(unit: str) -> str:
     return unit.replace("N.m", "N·m")
 
 
-def _listed(joints: Sequence[JointError]) -> str:
+def worst_first(joints: Sequence[JointError]) -> tuple[JointError, ...]:
+    """The joints that are not explained."""
+    return tuple(sorted((j for j in joints if j.explained is False), key=lambda j: -j.relative))
+
+
+def listed(joints: Sequence[JointError]) -> str:
+    """Joints with their errors, as text."""
     return " and ".join(filter(None, [", ".join(map(str, joints[:-1])), str(joints[-1])]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from steelyard.findings import Finding
@@ -79,9 +81,10 @@ def _with(project: Project, proposed: Cutoffs, factor: float, highest: float = n
 
 
 def _plain(project: Project, progress: Progress | None) -> Problem:
-    """The problem of the runs to identify with the plain terms."""
+    """The problem of the runs to identify with the plain terms, and with the usual rows: more are not worth more."""
     model = project.with_spec(terms="plain").model()
-    return project.problem(model, project.samples(model.robot, "identify", progress))
+    problem = project.problem(model, project.samples(model.robot, "identify", progress))
+    return replace(problem, decimate=None)
 
 
 def _parameters(model: Model) -> int:

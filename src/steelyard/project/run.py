@@ -26,6 +26,7 @@ from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
+from steelyard.project.checks.check import NOT_TRIED, check
 from steelyard.project.documents import plain, text, toml_text
 from steelyard.project.output_folder import REPORT, RESULT, RUN_FILES, check_folder, write_folder
 from steelyard.project.project import Project
@@ -74,7 +75,8 @@ def run(
         check_ending(ending)
     own = _own_files(folder)
     check_folder(folder, own)
-    explicit = resolve_auto(project if estimator is None else project.with_estimator(estimator), progress)
+    asked = project if estimator is None else project.with_estimator(estimator)
+    explicit = resolve_auto(asked, progress)
     project, chosen = explicit.project, explicit.project.estimator()
     problem = with_load_to_scale(explicit.problem, chosen, progress)
     unseen = project.samples(explicit.model.robot, "validate", progress)
@@ -93,6 +95,7 @@ def run(
         + correlation_finding(fitted, result.clusters)
         + _more_motion(result, folder)
     )
+    result = result.with_findings(_faults(asked, result, progress))
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     lit = lamps(result, project.spec.lamps, place_of(project, folder))
     data["lamps"] = plain(lit)
@@ -109,6 +112,21 @@ def run(
     files = {RESULT: text(data), REPORT: page}
     write_folder(folder, files | extra, own)
     return RunResult(result, data, folder, tuple(faults), lit)
+
+
+def _faults(project: Project, result: Identification, progress: Progress | None) -> tuple[Finding, ...]:
+    """The errors that `check` finds in the logs and the map, and what was not looked for."""
+    try:
+        found = check(project, progress, thorough=False)
+    except SteelyardError as error:
+        return (Finding("checks-left-out", "info", f"the logs were not checked for faults: {error}"),)
+    known = {(finding.code, finding.where) for finding in result.findings}
+    told = [f for f in found.findings if f.severity == "error" and (f.code, f.where) not in known]
+    if not found.thorough:
+        told.append(
+            Finding("checks-left-out", "info", f"not looked for, since the log raised no suspicion: {NOT_TRIED}")
+        )
+    return tuple(told)
 
 
 def _more_motion(result: Identification, folder: Path) -> tuple[Finding, ...]:

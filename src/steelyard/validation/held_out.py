@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
+from steelyard._notebook import Displayed
 from steelyard.errors import DataError, ModelError
 from steelyard.findings import Finding
+from steelyard.identification.plausibility import repeated_motions
 from steelyard.identification.prediction import as_identified
 from steelyard.identification.result import Identification
 from steelyard.identification.verdict import explained
@@ -48,7 +50,7 @@ class EffortScore:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Displayed):
     """Scores of an identification and of the nominal model on held-out runs.
 
     `filtered`: decimated rows after the parallel filter, as in the fit. `raw`: every sample, effort as measured.
@@ -145,7 +147,7 @@ def validate(
         against_velocity=dict(zip(names, against_velocity.bins(), strict=True)),
         against_position=dict(zip(names, against_position.bins(), strict=True)),
         seen=tuple(run.name for run in held_out.runs if any(same_log(run, one) for one in fitted)),
-        findings=tuple(held_out.constant_effort_findings()),
+        findings=(*held_out.constant_effort_findings(), *repeated_motions(problem.runs, held_out.runs)),
     )
 
 

@@ -109,6 +109,8 @@ def _compiled(
             bodies = _replaced(mujoco, spec)
             model = spec.compile()
         except (ValueError, mujoco.FatalError) as problem:
+            if not missing:  # the text itself, or a file that it includes, cannot be read
+                raise RobotError(f"MuJoCo cannot compile '{path}': {said}") from whole
             raise RobotError(
                 f"MuJoCo cannot compile '{path}' without the {len(missing)} mesh or image files that were not found "
                 f"({few(missing, 3)}): {' '.join(str(problem).split())}. Put the files where the MJCF names them."

@@ -37,7 +37,7 @@ from steelyard.model.robot import Drive, Limits, Robot
 WORLD = "world"  # name of the link that does not move, by custom
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
-_EXPAND = "Expand it first: xacro robot.xacro > robot.urdf"
+_EXPANDED = "xacro robot.xacro > robot.urdf"
 LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
@@ -83,7 +83,12 @@ def parse(content: bytes, where: str) -> Element:
 
 
 def _parser(where: str) -> expat.XMLParserType:
-    def refuse(*_: object) -> None:
+    def refuse(name: str, *_: object) -> None:
+        if name.lower() == "html":
+            raise RobotError(
+                f"'{where}' is a web page, not a robot file. Download the file itself: where a page shows it, by the "
+                "button for the raw file."
+            )
         raise RobotError(
             f"'{where}' has a DOCTYPE, which can declare entities that read other files or fill the memory and is "
             "refused. Remove the <!DOCTYPE …> declaration."
@@ -116,7 +121,7 @@ def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -
     try:
         parser.Parse(data, last)
     except (expat.ExpatError, LookupError, ValueError) as problem:  # the latter two: encodings unknown to Python
-        raise RobotError(f"'{where}' is not well-formed XML: {problem}.") from problem
+        raise RobotError(f"'{where}' is not well-formed XML: {problem}. Copy or export it again.") from problem
 
 
 # --- Elements ---------------------------------------------------------------------------------------------------------
@@ -129,7 +134,7 @@ def expanded_xacro(path: Path) -> bytes:
     except ImportError:
         raise RobotError(
             f"'{path}' is a xacro file, which the package xacro expands: it is not installed. Install it "
-            f"(pip install xacro). {_EXPAND}"
+            f"(pip install xacro), or expand the file first: {_EXPANDED}"
         ) from None
     try:
         return xacro.process_file(str(path)).toxml().encode()
@@ -141,7 +146,7 @@ def _robot(root: Element) -> Robot:
     if root.tag != "robot":
         raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
     if any(element.tag.startswith("xacro:") for element in root.iter()):
-        raise RobotError(f"This is an unexpanded xacro file. {_EXPAND}")
+        raise RobotError(f"This is an unexpanded xacro file. Expand it first: {_EXPANDED}")
     name = root.get("name") or "robot"
     links = root.findall("link")
     if not links:

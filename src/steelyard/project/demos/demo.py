@@ -22,6 +22,7 @@ from steelyard.model.parameters import inertial_vector
 from steelyard.model.robot import Drive, Link, Robot
 from steelyard.model.terms import DEFAULT_TERMS, Springs, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.project.demos.logs import plain_log
 from steelyard.project.demos.orthoglide import ROBOT as ORTHOGLIDE
 from steelyard.project.demos.orthoglide import Controlled, controlled
 from steelyard.project.draft import stated_robot
@@ -30,9 +31,7 @@ from steelyard.project.project import read_project
 from steelyard.project.run import RunResult, run
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
-from steelyard.signals.channels import ChannelMap, Signal
 from steelyard.signals.prepare import Preparation, prepare
-from steelyard.signals.recording import Recording
 from steelyard.simulation.closed_loop import Reference, simulate
 from steelyard.simulation.controllers import Cascade
 from steelyard.simulation.experiment import Experiment
@@ -153,19 +152,8 @@ def _under_control(
     motion = random_fourier(furnished, 5, 2.0 / LOOP_S, LOOP_S, rng)
     reference = Reference(*motion.at(np.arange(int(LOOP_S * RATE_HZ)) / RATE_HZ))
     made = simulate(plant, controller, reference, RATE_HZ, progress=progress)
-    joints = robot.axis_names
-    columns = {f"q_{joint}": x for joint, x in zip(joints, rounded(made.q, robot), strict=True)}
-    columns |= {f"tau_{joint}": x for joint, x in zip(joints, noisy(made.tau, rng), strict=True)}
-    units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.axes]
-    q, effort = (
-        Signal(
-            {joint: f"{symbol}_{joint}" for joint in joints},
-            {joint: unit[k] for joint, unit in zip(joints, units, strict=True)},
-        )
-        for k, symbol in enumerate(("q", "tau"))
-    )
-    log = Recording.from_arrays("under control", {"t": made.t, **columns})
-    samples = prepare(log, robot, ChannelMap("t", q, effort), Preparation(CUTOFF_HZ))
+    log = plain_log("under control", robot, made.t, rounded(made.q, robot), noisy(made.tau, rng))
+    samples = prepare(*log, Preparation(CUTOFF_HZ))
     problem = Problem(
         Model(robot, named_terms(names, sign_width=SIGN_WIDTH)), [samples], LOWPASS_HZ, DECIMATE, REST,
         experiment=Experiment({samples.name: [reference]}, lambda _: controller),

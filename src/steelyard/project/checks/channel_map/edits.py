@@ -15,11 +15,15 @@ from steelyard.signals.channels import Linear, ResolvedChannels
 
 @dataclass(frozen=True)
 class Edit:
-    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned."""
+    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned.
+
+    `gravity` (3,) is that of another mounting of the robot [m/s²].
+    """
 
     joints: tuple[int, ...]
     q: Array | None = None
     effort: Array | None = None
+    gravity: Array | None = None
 
     def reached(self, channels: ResolvedChannels) -> NDArray[np.bool_]:
         """Joints (n,) whose position or effort the edit changes: more than `joints` where the map couples columns."""

@@ -20,6 +20,7 @@ from steelyard.project.checks.channel_map.edits import Edit, conjugated
 from steelyard.project.checks.tracks import Trace
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
+from steelyard.regression.scores import Score, score_of
 from steelyard.regression.statistics import jackknife_deviation
 from steelyard.signals.channels import ResolvedChannels
 
@@ -67,12 +68,25 @@ class Part(NamedTuple):
     columns: NDArray[np.int64]
 
 
+class TrialRows(NamedTuple):
+    """Rows of a trial: non-zero entries of W (E, m) in the order of `Model.places`, efforts y (n, m), times t (m,) [s],
+    the trace and the fold of each row (m,), and which joints move in it (n, m)."""
+
+    w: Array
+    y: Array
+    t: Array
+    trace: NDArray[np.int64]
+    fold: NDArray[np.int64]
+    moving: NDArray[np.bool_]
+
+
 class Verdict(NamedTuple):
-    """Errors on held-out rows: squares of the residual and of the effort, both (F, n), and the n joints."""
+    """Errors on held-out rows: squares of the residual and of the effort, both (F, n), the n joints and their rows."""
 
     error: Array
     effort: Array
     joints: tuple[str, ...]
+    rows: Array
 
     @property
     def relative(self) -> Array:
@@ -80,9 +94,20 @@ class Verdict(NamedTuple):
         return np.sqrt(self.error.sum(axis=0) / self.effort.sum(axis=0))
 
     @property
-    def total(self) -> float:
-        """Mean relative error of the joints, with equal weights: exp(mean log)."""
+    def mean(self) -> float:
+        """Mean relative error of the joints, with equal weights: exp(mean log). For comparisons of edits only."""
         return float(np.exp(np.nanmean(np.log(self.relative))))
+
+    @property
+    def total(self) -> float:
+        """‖y − Wθ‖ / ‖y‖ over all joints, unweighted, as `identify` states it."""
+        return float(np.sqrt(np.nansum(self.error) / np.nansum(self.effort)))
+
+    @property
+    def score(self) -> Score:
+        """The errors in N·m or N and relative to the efforts, in total and per joint."""
+        squares = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
+        return score_of(self.joints, *squares, self.rows.astype(np.int64), "rows left out, moving")
 
     def gain_over(self, other: Verdict) -> tuple[float, float]:
         """Σ_j log(relative error of `other` / of this), and its jackknife deviation over the folds."""
@@ -145,7 +170,8 @@ class Trial:
 
     def edited(self, edit: Edit) -> Trial:
         """The trial of the log under the edited map."""
-        return replace(self, traces=edit.applied(self.traces, self.channels))
+        model = self.model if edit.gravity is None else with_gravity(self.model, edit.gravity)
+        return replace(self, model=model, traces=edit.applied(self.traces, self.channels))
 
     @cached_property
     def knows_inertias(self) -> bool:
@@ -162,6 +188,8 @@ class Trial:
         none = np.eye(self.model.robot.dof)
         if edit is None:
             return self._scored(self.as_logged.mixed(none), self.parts)
+        if edit.gravity is not None:
+            return self.edited(edit).baseline
         reached = edit.reached(self.channels)
         parts = [part for part in self.parts if np.any(reached[part.joints])]
         if edit.q is not None:
@@ -202,22 +230,27 @@ class Trial:
         """(fold, joint, columns, W_jᵀ (columns, m), efforts (n, m)) of the rows where the joint moves."""
         used = [j for j in self.active if joints is None or j in joints]
         entries = np.flatnonzero(np.isin(self.model.places[:, 0], used))
-        places, parts = self.model.places[entries], []
-        for trace in traces:
-            samples = trace.samples(self.model.robot.axis_names)
-            problem = Problem(self.model, [samples], self.band, None, 0.0)
-            parts += [(batch.w[entries], batch.y[0], batch.v) for batch in stream_rows(problem, samples)]
-        w, y, v = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
-        fold = np.arange(w.shape[1]) * FOLDS // w.shape[1]
-        moving = np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True)
+        places, every = self.model.places[entries], self.stacked(traces, entries)
         for j in used:
             own = np.flatnonzero(places[:, 0] == j)
             for f in range(FOLDS):
-                chosen = np.flatnonzero(moving[j] & (fold == f))
-                yield f, j, places[own, 1], w[np.ix_(own, chosen)], y[:, chosen]
+                chosen = np.flatnonzero(every.moving[j] & (every.fold == f))
+                yield f, j, places[own, 1], every.w[np.ix_(own, chosen)], every.y[:, chosen]
+
+    def stacked(self, traces: Sequence[Trace], entries: NDArray[np.int64] | slice = slice(None)) -> TrialRows:
+        """The rows of all traces, one after the other, and the fold of each; some entries of W only if named."""
+        parts = []
+        for k, trace in enumerate(traces):
+            samples = trace.samples(self.model.robot.axis_names)
+            problem = Problem(self.model, [samples], self.band, None, 0.0)
+            for batch in stream_rows(problem, samples):
+                parts.append((batch.w[entries], batch.y[0], batch.v, trace.start + batch.t, np.full(len(batch.t), k)))
+        w, y, v, t, trace = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        fold = np.arange(w.shape[1]) * FOLDS // w.shape[1]
+        return TrialRows(w, y, t, trace, fold, np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True))
 
     @cached_property
-    def _prior(self) -> tuple[Array, Array]:
+    def prior(self) -> tuple[Array, Array]:
         """Mean (C,) and inverse variance (C,) of the columns: the robot file's inertias, where it has them."""
         columns = self.model.layout.columns
         nominal = np.array([0.0 if c.nominal is None else c.nominal for c in columns])
@@ -244,11 +277,13 @@ class Trial:
         names = self.model.robot.axis_names
         every = sum(len(part.joints) for part in parts) == len(names)
         shape = products.rows.shape
-        out = Verdict(np.full(shape, np.nan), np.full(shape, np.nan), names) if every else self.baseline
-        error, effort = out.error.copy(), out.effort.copy()
+        counted = products.rows.sum(axis=0)
+        out = Verdict(np.full(shape, np.nan), np.full(shape, np.nan), names, counted) if every else self.baseline
+        error, effort, rows = out.error.copy(), out.effort.copy(), out.rows.copy()
         for part in parts:
             error[:, part.joints], effort[:, part.joints] = self._part_scored(products, part)
-        return Verdict(error, effort, names)
+            rows[part.joints] = counted[part.joints]
+        return Verdict(error, effort, names, rows)
 
     def _part_scored(self, products: Products, part: Part) -> tuple[Array, Array]:
         """Leave one fold out, fit the others, score it; weights from the scores, in three iterations. Squares of the
@@ -274,7 +309,7 @@ class Trial:
         A joint whose effort falls where its speed becomes positive (Fc < 0) gets neither Fc nor a negative Fv. A
         negative Fv with a positive Fc is kept: friction that falls with speed is unusual, not impossible.
         """
-        mean, inverse = (x[part.columns] for x in self._prior)
+        mean, inverse = (x[part.columns] for x in self.prior)
         matrix = np.einsum("j,fjab->fab", weight, ww)
         right = np.einsum("j,fja->fa", weight, wy) + inverse * mean
         diagonal = np.arange(len(mean))
@@ -298,3 +333,8 @@ class Trial:
             masked[:, diagonal, diagonal] += held
             theta = np.linalg.solve(masked, np.where(held, 0.0, right)[..., None])[..., 0]
         return theta / size
+
+
+def with_gravity(model: Model, gravity: Array) -> Model:
+    """The model of the same robot in another gravity (3,) [m/s²]."""
+    return replace(model, robot=replace(model.robot, gravity=np.asarray(gravity, float)))
