@@ -29,7 +29,7 @@ _idle: list[ReaderProcess] = []
 
 
 class ReaderDefectError(RuntimeError):
-    """An unexpected exception in a reader process; the message is its traceback."""
+    """An unexpected exception in a reader process; its traceback is a note."""
 
 
 def read_apart(kind: str, path: Path, salvage: bool = False) -> Recording:
@@ -178,7 +178,9 @@ def _again(head: dict[str, Any], path: Path, memory: float) -> Exception:
             f"again in parts, or set the environment variable {MEMORY_GB[0]} to a larger number."
         )
     if "trace" in head:
-        return ReaderDefectError(head["trace"])
+        defect = ReaderDefectError(f"{kind}: {message}")
+        defect.add_note(head["trace"])  # for the report of the defect
+        return defect
     found = getattr(errors, kind, DataError)
     error = found.__new__(found)
     Exception.__init__(error, message)
