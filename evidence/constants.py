@@ -122,15 +122,15 @@ class LeftOut:
         counts = Counter(self.chosen.values())
         return {
             "constant": self.constant,
-            "value": _text(self.candidates[0]),
-            "others": ", ".join(_text(x) for x in self.candidates[1:]),
-            "chosen by the others": ", ".join(f"{_text(self.candidates[k])} ({n})" for k, n in counts.most_common()),
+            "value": shown(self.candidates[0]),
+            "others": ", ".join(shown(x) for x in self.candidates[1:]),
+            "chosen by the others": ", ".join(f"{shown(self.candidates[k])} ({n})" for k, n in counts.most_common()),
             "left-out robots": _ratios(self.ratios),
             "present value": _ratios(self.present),
         }
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
     return "–".join(f"{x:g}" for x in value) if isinstance(value, Sequence) else f"{value:g}"
 
 

@@ -13,7 +13,8 @@ Competitors: the defaults; the defaults with `wls` (same filters, terms and dela
 Promised: the error on other motion that guarded folds of the fitted log promise, next to the actual one
 (evidence/promise.py).
 
---seed N: other cases. --count N: how many. --quick: a few of them. --only K: one simulated case. --filters: without the
+--seed N: other cases. --count N: how many. --quick: a few of them. --only FIRST STOP: these
+cases. --kept FOLDER: keep every outcome there, and compute none again. --filters: without the
 oracle "all", in a quarter of the time. --constants: figures of every constant of the rules with a whole robot left out
 (evidence/constants.py). --json: figures on stdout.
 """
@@ -33,6 +34,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from common_band import Fit
 from constants import Tried, check_names, errors_by_constant, leave_one_robot_out
@@ -161,10 +163,25 @@ def outcome_of_direction(
     return _outcome(f"{direction.robot} {direction.label}", f"real {direction.robot}", True, transfer, constants)
 
 
-def outcome(case: Stranger | Direction, constants: bool = False, oracles: tuple[str, ...] = tuple(ORACLES)) -> Outcome:
+def outcome(
+    case: Stranger | Direction,
+    constants: bool = False,
+    oracles: tuple[str, ...] = tuple(ORACLES),
+    kept: Path | None = None,
+) -> Outcome:
+    """The outcome of a case; read from the folder `kept` if it was computed before, else written there."""
+    label = f"{case.seed} {case.case.label}" if isinstance(case, Stranger) else f"{case.robot} {case.label}"
+    file = None if kept is None else kept / f"{label} {' '.join(oracles)}.json".replace("/", "-")
+    if file is not None and file.exists():
+        return msgspec.convert(json.loads(file.read_text("utf-8")), Outcome)
     if isinstance(case, Stranger):
-        return outcome_of_stranger(case, constants, oracles)
-    return outcome_of_direction(case, constants, oracles)
+        found = outcome_of_stranger(case, constants, oracles)
+    else:
+        found = outcome_of_direction(case, constants, oracles)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(msgspec.to_builtins(found), default=float), "utf-8")
+    return found
 
 
 def _outcome(label: str, robot: str, real: bool, transfer: Transfer, constants: bool) -> Outcome:
@@ -281,8 +298,6 @@ def cases_of(asked: argparse.Namespace, people: Console) -> list[Stranger | Dire
     cases: list[Stranger | Direction] = []
     if ZOO.is_dir():
         drawn = strangers(asked.count, asked.seed)
-        if asked.only is not None:
-            return [drawn[asked.only]]
         cases += drawn[:: max(1, asked.count // QUICK)][:QUICK] if asked.quick else drawn
     else:
         people.print(f"The robot files are not here ({ZOO.parent.name}/{ZOO.name} next to the project).")
@@ -291,7 +306,7 @@ def cases_of(asked: argparse.Namespace, people: Console) -> list[Stranger | Dire
         cases += [direction for robot in robots for direction in directions(robot)]
     else:
         people.print(f"The recordings are not here ({DATA.name} next to the project).")
-    return cases
+    return cases if asked.only is None else cases[slice(*asked.only)]
 
 
 def main() -> None:
@@ -299,7 +314,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", type=int, metavar="K")
+    parser.add_argument("--only", type=int, nargs=2, metavar=("FIRST", "STOP"))
+    parser.add_argument("--kept", type=Path, metavar="FOLDER")
     parser.add_argument("--constants", action="store_true")
     parser.add_argument("--filters", action="store_true", help="only the oracle 'filters'")
     parser.add_argument("--processes", type=int, default=2)
@@ -314,7 +330,7 @@ def main() -> None:
         return
     with ProcessPoolExecutor(asked.processes) as pool:
         oracles = ("filters",) if asked.filters else tuple(ORACLES)
-        found = pool.map(partial(outcome, constants=asked.constants, oracles=oracles), cases)
+        found = pool.map(partial(outcome, constants=asked.constants, oracles=oracles, kept=asked.kept), cases)
         done = list(track(found, "robots", len(cases), console=people))
     simulated, real = [one for one in done if not one.real], [one for one in done if one.real]
     parts = (

@@ -4,6 +4,7 @@
     python evidence/quoted.py --fill                     fill the pages from docs/figures.json alone
     python evidence/quoted.py --accuracy A --evidence E  keep the outputs of accuracy.py --json, run.py --quick --json
     python evidence/quoted.py --generalise G H …         keep the outputs of generalise.py --json, and nothing else
+    python evidence/quoted.py --defaults A B …           keep those of accuracy.py --part defaults --json, a robot each
 
 `make generalise` takes half an hour, so its figures are kept until others are given.
 
@@ -18,7 +19,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -259,6 +260,23 @@ def kept_of_seed(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def kept_constants(lines: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The figures of those constants that still exist with the same value, where no new ones were measured."""
+    from constants import CONSTANTS, shown
+
+    values = {one.label: shown(one.value) for one in CONSTANTS}
+    return [line for line in lines if values.get(line["constant"]) == line["value"]]
+
+
+def merged_defaults(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is kept of accuracy.py --part defaults, from one output or from one per robot."""
+    order = list(ROBOTS)
+    lines = sorted((line for one in documents for line in one["defaults"]), key=lambda line: order.index(line["robot"]))
+    others = {name: next((one[name] for one in documents if one[name]), []) for name in ("by_hand", "promises")}
+    settled = next(one["settling"] for one in documents if one["settling"])
+    return {name: _totals(value) for name, value in ({"defaults": lines, "settling": settled} | others).items()}
+
+
 def pages() -> Iterator[Path]:
     yield ROOT / "README.md"
     yield ROOT / "examples" / "real" / "README.md"
@@ -310,11 +328,17 @@ def main() -> None:
     parser.add_argument("--accuracy", type=Path, help="output of `evidence/accuracy.py --json`")
     parser.add_argument("--evidence", type=Path, help="output of `evidence/run.py --quick --json`")
     parser.add_argument("--generalise", type=Path, nargs="+", help="outputs of `evidence/generalise.py --json`")
+    parser.add_argument("--defaults", type=Path, nargs="+", help="outputs of `accuracy.py --part defaults --json`")
     options = parser.parse_args()
     before = json.loads(DATA.read_text("utf-8"))
     if options.generalise:
         found = [kept_of_seed(json.loads(path.read_text("utf-8"))) for path in options.generalise]
+        if not any(seed["constants"] for seed in found):
+            known = next((seed["constants"] for seed in before["generalise"] if seed["constants"]), [])
+            found[0]["constants"] = kept_constants(known)
         _keep(before | {"generalise": found})
+    elif options.defaults:
+        _keep(before | merged_defaults([json.loads(path.read_text("utf-8")) for path in options.defaults]))
     elif not options.fill:
         accuracy, evidence = (
             json.loads(given.read_text("utf-8")) if given else _measured(*command)

@@ -66,7 +66,7 @@ def expected_score(
     if kind != "motions":
         message += "; a motion that repeats itself promises too much"
     wider = np.zeros(len(information.joints))
-    if estimate.gains is None:
+    if estimate.gains is None and problem.model.looped is None:  # loops do not close in every mixture
         wider = unseen_uncertainty(problem, base, estimate.covariance)
         message += ", and from the uncertainty of predictions where the joints move at other times"
     found = _scored(torques, base, folds, values, wider, problem.mask)
