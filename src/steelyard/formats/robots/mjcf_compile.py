@@ -198,7 +198,10 @@ def _replaced(mujoco: ModuleType, spec: Any) -> list[Any]:
 
 def name_of(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
     """The name in the file, or kind and number where it gives none."""
-    given = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), number)
+    try:
+        given = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), number)
+    except UnicodeDecodeError:
+        raise RobotError(f"The name of {kind.lower()} number {number} is not UTF-8. Save the file as UTF-8.") from None
     return given or f"{kind.lower()}{number}"
 
 

@@ -18,7 +18,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from steelyard._arrays import Array
+from steelyard._arrays import LARGEST, Array
 from steelyard.errors import RobotError, choices, few
 from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import (
@@ -343,7 +343,7 @@ def vector_of(element: Element, key: str, what: str, default: tuple[float, ...] 
     parts = text.split()
     if len(parts) != 3:
         raise RobotError(f'{what} <{element.tag} {key}="{text}">: three numbers are needed, not {len(parts)}.')
-    return tuple(_number(part, f"{what} <{element.tag} {key}>") for part in parts)
+    return tuple(_within(_number(part, f"{what} <{element.tag} {key}>"), what, key) for part in parts)
 
 
 def _optional(element: Element, key: str, what: str) -> float | None:
@@ -355,6 +355,13 @@ def required(element: Element, key: str, what: str) -> float:
     value = _optional(element, key, what)
     if value is None:
         raise RobotError(f'{what} has no {key}="…".')
+    return _within(value, what, key)
+
+
+def _within(value: float, what: str, key: str) -> float:
+    """A size, place or mass; limits of joints may be any number."""
+    if abs(value) > LARGEST:
+        raise RobotError(f"{what} {key}: {value:g} is beyond {LARGEST:g}, which is in no unit.")
     return value
 
 
