@@ -18,8 +18,8 @@ from steelyard.model.parameters import INERTIAL, Layout
 STRUCTURAL_TOLERANCE = 1e-8
 # Columns that `independent_columns` projects at once.
 _PANEL = 64
-# Up to this many columns all rows are compared as they are. Reducing them first moves columns by a rounding error, which
-# matters where a kept column is almost dependent (joints that follow each other): later ones may seem independent.
+# Up to this many columns all rows are compared as they are. Reducing them first moves columns by rounding errors, which
+# matter where a kept column is almost dependent (joints that follow each other): later ones may seem independent.
 _WIDE = 800
 # Attribute of a (frozen) model that caches its base parameters, as `cached_property` would.
 _KEPT = "_base_parameters"
