@@ -198,7 +198,7 @@ def test_zeros_between_neighbours_of_one_sign_are_lost_samples() -> None:
 
 def test_zeros_where_the_signal_crosses_zero_are_not() -> None:
     t = np.arange(2000) / 200.0
-    assert lost(np.round(np.sin(t), 2)) == []
+    assert lost(np.asarray(np.round(np.sin(t), 2), np.float64)) == []
     assert lost(np.zeros(100)) == []
 
 

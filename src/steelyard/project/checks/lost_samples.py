@@ -13,7 +13,7 @@ from steelyard.project.checks.signals import Fault
 from steelyard.project.checks.tracks import Track
 
 # Zeros count between neighbours of one sign that are larger than this share of the signal's own size, and than this
-# many usual steps between rows; at least so many times.
+# many usual steps between rows; at least this often.
 _SIZE, _STEPS, _TIMES = 0.1, 5.0, 3
 # Windows [s] in which an effort hardly changes: its spread is below this share of that of the log ...
 WINDOW_S, QUIET = 0.5, 0.005

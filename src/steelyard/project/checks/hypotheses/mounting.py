@@ -17,7 +17,7 @@ from steelyard.project.checks.hypotheses.unknowns import Equations
 # Gravity must turn by this angle [degrees], and by this many deviations. Two real arms with files that are 30 % wrong
 # show up to 1.6 degrees.
 LEAST_ANGLE, SURE_ANGLE = 3.0, 4.0
-# The file's bodies in the gravity found must leave less of the efforts than this: else they are not to be trusted.
+# The file's bodies in the gravity found must leave less of the efforts than this: else the file is not used.
 _WORST = 0.6
 # They must also explain the efforts better than in the stated gravity, as a sum of logarithms over the joints.
 _GAIN = 0.1
@@ -105,7 +105,7 @@ def _along_axes(trial: Trial) -> Iterator[Suspect]:
 
 
 def _moves_as_filed(floating: Equations, weight: Array, still: Array) -> bool:
-    """Whether inertia has the sign of the file, or friction if the motion is too slow to tell: else all efforts are
+    """Whether inertia has the sign of the file, or friction if the motion is too slow to show it: else all efforts are
     reversed, and not gravity."""
     found = floating.tested([weight, still])
     scale, std = 1.0 + float(found.value[1]), float(found.std[1])
