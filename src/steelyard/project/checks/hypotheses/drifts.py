@@ -20,21 +20,22 @@ MOST_RUNS = 4
 
 
 def drift_findings(trial: Trial) -> Iterator[Finding]:
-    """Every joint whose effort drifts: y_j = W_j θ + d_jk (t − t̄)/T, with t over the T seconds of run k.
+    """Every joint whose effort drifts: y_j = W_j θ + d_jk (t − t̄)/T + c_jk, with t over the T seconds of run k.
 
-    Beyond four runs, d_j is one for all of them.
+    c_jk is another offset of each run after the first. Beyond four runs, d_j is one for all of them, without c.
     """
     equations = Equations(trial)
-    ramps = _ramps(trial, equations)
+    ramps, steps = _ramps(trial, equations)
     n, columns = trial.model.robot.dof, []
     for j in trial.active:
-        for ramp in ramps:
-            column = np.zeros((n, len(ramp)))
-            column[j] = ramp
+        for change in (*ramps, *steps):
+            column = np.zeros((n, len(change)))
+            column[j] = change
             columns.append(column)
     found = equations.tested(columns)
     for k, j in enumerate(trial.active):
-        own = slice(k * len(ramps), (k + 1) * len(ramps))
+        first = k * (len(ramps) + len(steps))
+        own = slice(first, first + len(ramps))
         worst = int(np.argmax(np.abs(found.value[own])))
         size, std = float(found.value[own][worst]), float(found.std[own][worst])
         moving = equations.rows.moving[j]
@@ -53,12 +54,13 @@ def drift_findings(trial: Trial) -> Iterator[Finding]:
         )
 
 
-def _ramps(trial: Trial, equations: Equations) -> list[Array]:
-    """−½ to ½ over each run and zero elsewhere, (m,); one for all runs if they are many."""
+def _ramps(trial: Trial, equations: Equations) -> tuple[list[Array], list[Array]]:
+    """−½ to ½ over each run and zero elsewhere, (m,), and 1 in each run after the first; one ramp for many runs."""
     rows, names = equations.rows, [trace.run for trace in trial.traces]
-    out = []
+    ramps, steps = [], []
     for run in dict.fromkeys(names):
         own = np.isin(rows.trace, [k for k, name in enumerate(names) if name == run])
         low, high = rows.t[own].min(), rows.t[own].max()
-        out.append(np.where(own, (rows.t - 0.5 * (low + high)) / max(high - low, 1e-9), 0.0))
-    return out if len(out) <= MOST_RUNS else [np.sum(out, axis=0)]
+        ramps.append(np.where(own, (rows.t - 0.5 * (low + high)) / max(high - low, 1e-9), 0.0))
+        steps.append(own.astype(float))
+    return (ramps, steps[1:]) if len(ramps) <= MOST_RUNS else ([np.sum(ramps, axis=0)], [])
