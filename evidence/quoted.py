@@ -126,6 +126,14 @@ def settling(data: Mapping[str, Any]) -> str:
     return f"{taken['present'] / taken['fit']:.1f} times (former rules: {taken['former'] / taken['fit']:.1f} times)"
 
 
+NAMES = {
+    "default_wls": "defaults with wls",
+    "default ": "defaults ",
+    "known_delay": "defaults with the true delay",
+    "other_measure": "filters that are best by the other measure",
+}
+
+
 def generalise(data: Mapping[str, Any]) -> str:
     """Table: ratios to the oracles."""
     rows = ["| cases | measure | ratio | within 1.1 | median | largest |", "|---|---|---|---|---|---|"]
@@ -134,7 +142,9 @@ def generalise(data: Mapping[str, Any]) -> str:
             kind, measure = name.split()
             cases = f"{seed['real']} transfers, real" if kind == "real" else f"{seed['simulated']}, seed {seed['seed']}"
             for which, one in figures.items():
-                ratio = which.replace("default_wls", "defaults with wls").replace("default ", "defaults ")
+                ratio = which
+                for name_of, told in NAMES.items():
+                    ratio = ratio.replace(name_of, told)
                 numbers = f"{100.0 * one['near']:.0f} %", f"{one['median']:.2f}", f"{one['largest']:.2f}"
                 rows.append("| " + " | ".join((cases, measure, ratio, *numbers)) + " |")
     return "\n" + "\n".join(rows) + "\n"
@@ -169,6 +179,22 @@ def zoo(data: Mapping[str, Any]) -> str:
     return "\n" + "\n".join(rows) + "\n"
 
 
+def twelve(data: Mapping[str, Any]) -> str:
+    """Table of `zoo_twelve.py`: robots, true values in their intervals, map, alarms, error on the second log."""
+    rows = ["| robot | axes | in 95 % | map | false alarms | unseen |", "|---|---|---|---|---|---|"]
+    for one in data["twelve"]["robots"]:
+        rows.append(
+            f"| {one['file'].rpartition('/')[2]} | {one['axes']} | {one['covered']} of {one['base']} | "
+            f"{'right' if one['map'] else 'wrong'} | {one['alarms']} | {100.0 * one['error']:.1f} % |"
+        )
+    whole = data["twelve"]
+    rows.append(
+        f"| all | | {whole['covered']} of {whole['base']} ({100.0 * whole['coverage']:.1f} %) | {whole['maps']} of "
+        f"{len(whole['robots'])} right | {whole['alarms']} | |"
+    )
+    return "\n" + "\n".join(rows) + "\n"
+
+
 def _both(error: Mapping[str, Any]) -> str:
     """RMSE and relative error."""
     return f"{error['rmse']:.3g} N·m ({100.0 * error['relative']:.2f} %)"
@@ -189,6 +215,7 @@ RENDERERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "generalise-promises": generalise_promises,
     "constants": constants,
     "zoo": zoo,
+    "twelve": twelve,
     **{name: claim(name) for name in CLAIMS},
 }
 

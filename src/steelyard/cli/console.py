@@ -14,16 +14,32 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
-from steelyard.errors import ProjectError
+from steelyard.errors import OutputError, ProjectError, printable
 from steelyard.findings import Finding
 from steelyard.report import numerals
+
+
+class _PlainConsole(Console):
+    """Shows every text as it is: control characters in names of joints, columns and files are written out."""
+
+    def render_str(self, text: str, **options: Any) -> Any:
+        return super().render_str(printable(text, kept="\n"), **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        for one in super().render(renderable, options):
+            yield one if one.control else one._replace(text=printable(one.text, kept="\n"))
+
 
 # Width for a pipe or a file, which have none: enough for a table of parameters. No markup, because names of
 # joints, files and folders may contain brackets.
 _WIDTH = None if sys.stderr is not None and sys.stderr.isatty() else 160
-people = Console(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
+people = _PlainConsole(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+PageOption = Annotated[
+    Path | None, typer.Option("--report", help="Page to write: figures and tables as one HTML file. Default: none.")
+]
 # The part of a log to use, as in a [[run]].
 RowsOption = Annotated[
     tuple[int, int] | None,
@@ -50,6 +66,25 @@ def check_part(
         raise ProjectError("--rows, --seconds and --episode apply to one log: call the command once per log.")
 
 
+def check_page(page: Path | None) -> None:
+    """Raises an error unless `--report` was left out or names an HTML file that can be written."""
+    from steelyard.project.output_folder import check_file
+
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"--report {page}: the report is one HTML page; give a name that ends in .html.")
+    if page is not None:
+        check_file(page)
+
+
+def write_page(page: Path | None, html: Callable[[], str]) -> None:
+    """Write the page of `--report`, if there is one, and say where it is."""
+    from steelyard.project.output_folder import write_files
+
+    if page is not None:
+        write_files({page: html().encode("utf-8")})
+        say(f"Report: {page}")
+
+
 def emit(document: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; escaped to ASCII if the terminal's encoding cannot hold it."""
     from steelyard.project.documents import text
@@ -64,7 +99,7 @@ def emit(document: Mapping[str, Any]) -> None:
 
 def emit_line(document: Mapping[str, Any]) -> None:
     """Print one JSON object on one line of stdout, at once, for documents that follow one another."""
-    print(json.dumps(document, allow_nan=False), flush=True)
+    print(json.dumps(document, allow_nan=False).replace("\x7f", "\\u007f"), flush=True)
 
 
 def say(message: str, style: str = "") -> None:

@@ -17,11 +17,17 @@ from steelyard.regression.folds import GuardedFold, guarded_folds, stretches
 from steelyard.regression.information import Information, Time, stacked, triangular
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import Score, score_of
+from steelyard.signals.samples import Samples
 
 # Folds: different motions where there are at least FEWEST_RUNS of them, else stretches of time.
 FOLDS, FEWEST_RUNS = 10, 5
 # With fewer folds, or if a fit without one of them keeps less than this share of the rows, nothing can be expected.
 FEWEST_FOLDS, LEAST_KEPT = 4, 0.5
+# Mixed motion, in which every joint does what it did in the log at another time than the others:
+# Samples of all runs, spread over them (at least the second number of every run), and the number of mixtures.
+SAMPLES, FEWEST_SAMPLES, MIXTURES = 512, 64, 3
+# Joint j starts j times this part of the run later: the golden section keeps all joints apart.
+PART = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 def expected_score(
@@ -31,7 +37,9 @@ def expected_score(
     filter, and a finding that says how. None where the rows are too few.
 
     Folds are different motions if the runs hold at least five, else ten stretches of time. Filters, terms, weights,
-    priors and drive gains are those of the fit to all rows.
+    priors and drive gains are those of the fit to all rows. Rows that are left out of one motion resemble it: what the
+    parameters leave open elsewhere is added, the uncertainty of predictions on motion in which the joints move at other
+    times (`unseen_uncertainty`).
     """
     if needs(estimator, SIMULATION):
         return _nothing(f"estimator '{estimator.name}' simulates whole runs, and no runs were left out")
@@ -57,7 +65,11 @@ def expected_score(
         message += f", with a guard of {information.guard:.2g} s"
     if kind != "motions":
         message += "; a motion that repeats itself promises too much"
-    found = _scored(torques, base, folds, values, problem.mask)
+    wider = np.zeros(len(information.joints))
+    if estimate.gains is None:
+        wider = unseen_uncertainty(problem, base, estimate.covariance)
+        message += ", and from the uncertainty of predictions where the joints move at other times"
+    found = _scored(torques, base, folds, values, wider, problem.mask)
     return found, (Finding("expected-error", "info", message),)
 
 
@@ -106,9 +118,15 @@ def _least_squares(torques: Information, base: BaseParameters, estimate: Estimat
 
 
 def _scored(
-    information: Information, base: BaseParameters, folds: Sequence[GuardedFold], values: Sequence[Array], mask: str
+    information: Information,
+    base: BaseParameters,
+    folds: Sequence[GuardedFold],
+    values: Sequence[Array],
+    wider: Array,
+    mask: str,
 ) -> Score:
-    rest, size = np.zeros((2, len(information.joints)))
+    """`wider` (n,) is added to the mean square of every joint."""
+    rest, size = wider * information.rows(), np.zeros(len(information.joints))
     for fold, value in zip(folds, values, strict=True):
         theta = base.theta(np.nan_to_num(value))
         for j, own in enumerate(information.columns):
@@ -121,3 +139,52 @@ def _scored(
 
 def _nothing(reason: str) -> tuple[None, tuple[Finding, ...]]:
     return None, (Finding("expected-error", "info", f"no error is stated for other motion: {reason}"),)
+
+
+def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array) -> Array:
+    """Mean square [(N·m)² | N²] (n,) by which mixing raises the uncertainty of each joint's predicted effort.
+
+    u_j = mean_s W_j(s) C W_j(s)ᵀ over samples s at which the joint moves, with C = `covariance` (b, b) of the base
+    parameters; the result is (u_j of mixtures − u_j of the log)₊. A motion that repeats itself, or joints that always
+    move together, leave directions of C unexcited that rows left out of the same motion do not show.
+    """
+    known = np.isfinite(np.diagonal(covariance))
+    values, vectors = np.linalg.eigh(covariance[np.ix_(known, known)])
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    columns = np.array(base.kept)[known]
+    size = np.zeros((MIXTURES + 1, 2, problem.model.robot.dof))
+    count = max(FEWEST_SAMPLES, SAMPLES // len(problem.runs))
+    for run in problem.runs:
+        q, v, a, t = _thinned(run, count)
+        for k in range(MIXTURES + 1):
+            speed = _rolled(v, k)
+            found = problem.model.regressor(_rolled(q, k), speed, _rolled(a, k), t, run.load)[:, columns]
+            w = np.einsum("ij,jcs->ics", problem.row_shares, found)
+            squares = np.einsum("ics,cr->irs", w, root)
+            squares = np.einsum("irs,irs->is", squares, squares)
+            used = np.isfinite(squares) & (np.abs(speed) >= problem.rest_speeds[:, None])
+            size[k] += [np.sum(squares, axis=1, where=used), used.sum(axis=1)]
+    mean = size[:, 0] / np.maximum(size[:, 1], 1.0)
+    return np.maximum(mean[1:].mean(axis=0) - mean[0], 0.0)
+
+
+def _thinned(run: Samples, count: int) -> tuple[Array, Array, Array, Array]:
+    """q, v, a (n, m) and t (m,) [s] of about `count` clean samples, evenly spread over the run."""
+    step = max(1, sum(s.clean[1] - s.clean[0] for s in run.stretches) // count)
+    parts: list[Array] = []
+    for piece in run.open():
+        stretch = run.stretches[piece.stretch]
+        place = piece.first + np.arange(piece.q.shape[1])
+        chosen = (place >= stretch.clean[0]) & (place < stretch.clean[1]) & (place % step == 0)
+        t = stretch.start - run.stretches[0].start + place / run.rate
+        parts.append(np.concatenate([piece.q, piece.v, piece.a, t[None]])[:, chosen])
+    if not parts:
+        raise EstimationError(f"Run '{run.name}' has no samples.")
+    q, v, a, t = np.split(np.concatenate(parts, axis=1), [n := len(run.joints), 2 * n, 3 * n])
+    return q, v, a, t[0]
+
+
+def _rolled(x: Array, mixture: int) -> Array:
+    """Joint j of x (n, m) begins later by `mixture` j PART of the samples, and continues at the start."""
+    count = x.shape[1]
+    return np.stack([np.roll(own, int(mixture * j * PART % 1.0 * count)) for j, own in enumerate(x)])

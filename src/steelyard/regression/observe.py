@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
-from steelyard.errors import EstimationError
+from steelyard.errors import DataError, EstimationError
 from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.terms import Motion
@@ -53,6 +53,10 @@ class RowBatch(NamedTuple):
 def row_count(problem: Problem, run: Samples, furthest: float = 0.0) -> int:
     """Number of decimated rows of a run before masking, where the effort is read up to `furthest` [s] earlier and
     later."""
+    # here and not in the problem: a stream, which is a run too, does not know how long it will be
+    longest = max(each.count / each.rate for each in problem.runs)
+    if any(abs(late) >= longest for late in problem.delay):
+        raise DataError(f"delay {list(problem.delay)} [s] is longer than the longest run ({longest:.4g} s).")
     decimator = problem.decimator(run, furthest)
     return sum(decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches)
 

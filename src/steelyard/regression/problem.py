@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.model.model import Model
@@ -28,7 +29,7 @@ STILL = 2e-3
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Displayed):
     """An identification problem: a model, runs, and how their rows are made.
 
     lowpass_hz   cut-off of the parallel filter of effort and columns [Hz]; None filters nothing
@@ -91,9 +92,6 @@ class Problem:
             )
         if self.factor and (len(self.factor) != robot.dof or np.any(np.isinf(self.factor))):
             raise DataError(f"factor lists {list(self.factor)} for {robot.dof} motors; give one number per motor.")
-        longest = max(run.count / run.rate for run in self.runs)
-        if any(abs(late) >= longest for late in self.delay):
-            raise DataError(f"delay {list(self.delay)} [s] is longer than the longest run ({longest:.4g} s).")
 
     def decimator(self, run: Samples, furthest: float = 0.0) -> Decimator:
         """The filter of a run's rows; `furthest` [s] is the longest shift requested in addition to `delay`."""

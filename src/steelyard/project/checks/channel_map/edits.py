@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.project.checks.tracks import Trace
@@ -23,6 +24,15 @@ class Edit:
     q: Array | None = None
     effort: Array | None = None
     gravity: Array | None = None
+
+    def reached(self, channels: ResolvedChannels) -> NDArray[np.bool_]:
+        """Joints (n,) whose position or effort the edit changes: more than `joints` where the map couples columns."""
+        changes = [
+            conjugated(linear, edit) - np.eye(len(edit))
+            for linear, edit in ((channels.q, self.q), (channels.effort, self.effort))
+            if edit is not None
+        ]
+        return np.any([change.any(axis=1) for change in changes], axis=0)
 
     def applied(self, traces: Sequence[Trace], channels: ResolvedChannels) -> tuple[Trace, ...]:
         """The traces under the edited map."""
