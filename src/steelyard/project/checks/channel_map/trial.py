@@ -106,8 +106,8 @@ class Verdict(NamedTuple):
     @property
     def score(self) -> Score:
         """The errors in N·m or N and relative to the efforts, in total and per joint."""
-        squares = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
-        return score_of(self.joints, *squares, self.rows.astype(np.int64), "rows left out, moving")
+        error, effort = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
+        return score_of(self.joints, error, effort, self.rows.astype(np.int64), "rows left out, moving")
 
     def gain_over(self, other: Verdict) -> tuple[float, float]:
         """Σ_j log(relative error of `other` / of this), and its jackknife deviation over the folds."""
