@@ -30,6 +30,7 @@ from steelyard.project.papers.registry import PAPERS
 from steelyard.project.watch import FOLLOWED_FILES
 from steelyard.regression.forgetting import RULES
 from steelyard.report.printers import PRINTERS
+from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.validation.twin import RUNS
 
 HEAVY = ("numba", "scipy", "polars", "plotly", "clarabel", "jinja2")
@@ -201,6 +202,7 @@ def test_help_shows_the_values_that_commands_take() -> None:
     assert tuple(FORMATS) == option_values.MOTION_FILES
     assert tuple(TARGETS) == option_values.EXPORT_TARGETS
     assert option_values.robots("") == list(builtin_robots())
+    assert tuple(CONTROLLERS) == option_values.CONTROLLERS
     assert tuple(FREE) == option_values.FREE
     assert FAMILIES == option_values.FAMILIES
     assert RULES == option_values.FORGETTING

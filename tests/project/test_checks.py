@@ -19,7 +19,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.project.checks import Check, check, tracks
-from steelyard.project.demos.demo import furnished, _perturbed
+from steelyard.project.demos.demo import _perturbed, furnished
 from steelyard.project.project import read_project
 from testbed.command import Run
 from testbed.simulated import coloured

@@ -33,12 +33,18 @@ def identified(robot: Robot) -> tuple[Identification, Prediction]:
     run = Samples.from_arrays("sines", robot.joint_names, rate, q, v, a, effort)
     problem = Problem(model, [run], decimate=2)
     result = identify(problem)
-    return result, predict(problem, run, result.theta)
+    return result, predict(problem, run, result.theta, result=result)
 
 
 @cache
 def example() -> tuple[Identification, Prediction]:
     return identified(read_robot("planar2r"))
+
+
+@cache
+def model_of_example() -> Model:
+    """The model of `example`."""
+    return Model(read_robot("planar2r"), named_terms(["viscous", "coulomb", "offset"]))
 
 
 class Outline(HTMLParser):

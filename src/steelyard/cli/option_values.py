@@ -36,8 +36,10 @@ FOLLOWED_FILES = ("result.json", "report.html", "convergence.html")
 FAMILIES = ("fourier", "b-spline")
 # steelyard.design.criteria.CRITERIA
 CRITERIA = ("d-optimal", "condition", "targets")
+# steelyard.simulation.controllers.CONTROLLERS
+CONTROLLERS = ("pd", "pid", "cascade", "computed-torque")
 # steelyard.export.TARGETS
-EXPORT_TARGETS = ("urdf", "mjcf", "c", "python", "latex")
+EXPORT_TARGETS = ("urdf", "mjcf", "sdf", "c", "python", "casadi", "latex")
 # steelyard.export.motions.FORMATS
 MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 # steelyard.identification.weighing.FREE

@@ -39,7 +39,7 @@ FIT_CODES = (
         ("info",),
         ("identification",),
         "the terms that `select` added and removed; every trial is in result.json",
-        "",
+        "keep the list in `terms` of the project file and set `select = false` to fix the choice",
         "friction.md#selection",
     ),
     FindingCode(
@@ -50,6 +50,24 @@ FIT_CODES = (
         "fewer than five different motions: the default terms are used without selection",
         "record more motions, each in its own `[[run]]`",
         "friction.md#selection",
+    ),
+    FindingCode(
+        "expected-error",
+        "fit",
+        ("info",),
+        ("identification",),
+        "how the error on other motion was estimated from rows left out, or why it was not",
+        "score the result on another motion: `steelyard validate`",
+        "validation.md#expected-error",
+    ),
+    FindingCode(
+        "few-rows",
+        "fit",
+        ("warning",),
+        ("project",),
+        "fewer than ten rows per parameter: the log is short, slow or mostly at rest",
+        "design and record another motion: `steelyard excite --given RUN_FOLDER`",
+        "excite.md",
     ),
     FindingCode(
         "approximate-reference",
@@ -188,7 +206,7 @@ FIT_CODES = (
         ("estimators",),
         "estimator `essential`: the cancelled parameters in order, and the increase of the residual; a few per cent is "
         "acceptable",
-        "",
+        "set `stop` in `[estimator]` to keep more or fewer parameters",
         "estimators/essential.md",
     ),
     FindingCode(
@@ -226,7 +244,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "iterative estimators: the number of iterations, and the change in each or at the end",
-        "",
+        "set the options in `[estimator]` to override; `steelyard estimators` lists them",
     ),
     FindingCode(
         "not-converged",
@@ -252,7 +270,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `rls`: the forgetting rule, and the equivalent number of rows per joint",
-        "",
+        "set `forgetting` and `memory` in `[estimator]` to override",
         "estimators/rls.md",
     ),
     FindingCode(
@@ -261,7 +279,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `iv`: least squares and instrumental variables agree, so there is no evidence against least squares",
-        "",
+        'keep `estimator = "wls"`, which has the smaller errors',
         "exogeneity.md",
     ),
     FindingCode(
@@ -279,7 +297,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `didim`: the relative error with the simulated motion in the regressor, which is what it minimises",
-        "",
+        "compare with `steelyard identify project.toml --estimator wls`",
         "estimators/didim.md",
     ),
     FindingCode(
@@ -315,7 +333,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "which payload parameter determines each gain, and how much σ would grow without it",
-        "",
+        "state that parameter in `known` of the `[[payload]]` if it can be measured",
         "weighing.md",
     ),
     FindingCode(
