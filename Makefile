@@ -16,6 +16,8 @@ ACCURACY_ARGS ?=
 FIGURES_ARGS ?=
 GENERALISE_ARGS ?=
 ZOO_ARGS ?=
+FUZZ_ARGS ?=
+KILL_ARGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -23,10 +25,11 @@ DOCS_STAMP := .venv/.installed-docs
 WARM := .venv/.warm
 FIGAROH_STAMP := .venv-figaroh/.installed
 ZOO_STAMP := .venv-zoo/.installed
+FUZZ_STAMP := .venv/.installed-fuzz
 KERNELS := $(wildcard src/steelyard/_kernels/*.py src/steelyard/_kernels/loops/*.py)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo docs docs-check build clean
+.PHONY: help install demo quick test check bench evidence accuracy figures generalise zoo twelve fuzz kill lock docs docs-check build clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +80,18 @@ generalise: install  ## defaults on robots that no setting was tuned for; GENERA
 zoo: install $(ZOO_STAMP)  ## read two public collections of robot files; ZOO_ARGS="--fill" writes the table of the docs
 	$(BIN)/python evidence/zoo.py $(ZOO_ARGS)
 
+fuzz: install $(FUZZ_STAMP)  ## an hour of damaged input for every reader; FUZZ_ARGS="--seconds 60" for less
+	PYTHONPATH=.venv/fuzz $(BIN)/python evidence/fuzz.py $(FUZZ_ARGS)
+
+kill: install  ## interrupt every write of every command, and kill commands at random; KILL_ARGS is passed on
+	$(BIN)/python evidence/kill.py $(KILL_ARGS)
+
+lock: $(STAMP)  ## write requirements.lock (hashes of the development set) and sbom.cdx.json again
+	$(BIN)/python .ci/lock.py
+
+twelve: install $(ZOO_STAMP)  ## twelve robots of these collections, from file and logs to a scored result; ZOO_ARGS as for zoo
+	$(BIN)/python evidence/zoo_twelve.py $(ZOO_ARGS)
+
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 	$(BIN)/python -m steelyard.findings > docs/findings.md
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
@@ -115,6 +130,12 @@ clean:  ## remove what the other verbs made, environments included
 $(STAMP): pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing Steelyard and its tools in .venv (once; a minute or two)"
 	$(PIP) -c constraints.txt -e ".[test,dev,mjcf,bags,hdf5]"
+	@touch $@
+
+# Atheris guides mutations by coverage where there is a wheel of it; without it, they are blind. It is not part of the
+# environment, so that no test can come to need it.
+$(FUZZ_STAMP): | $(STAMP)
+	-$(PIP) --no-deps --target .venv/fuzz --only-binary :all: atheris
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)

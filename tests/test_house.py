@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "steelyard"
 MOST_MODULES, MOST_LINES = 14, 400
-FLAT = {"__init__", "__main__", "errors", "_arrays"}
+FLAT = {"__init__", "__main__", "errors", "_arrays", "_notebook"}
 # Names that say nothing about what is inside.
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -20,6 +20,7 @@ from steelyard.regression.observe import observe
 from steelyard.regression.problem import REST_SHARE, Problem
 from steelyard.signals.prepare import prepare
 from steelyard.signals.recording import Recording
+from steelyard.signals.samples import Piece
 from test_real_data import ROOT, opened
 from testbed.simulated import arm, late_samples_of, model_of, truth_of
 
@@ -272,3 +273,21 @@ def test_what_is_inserted_into_a_log_is_found(name: str) -> None:
     before, after = (estimate_delays(problem) for problem in problems)
     assert plain.rate * (after.common - before.common) == pytest.approx(3.4, abs=0.1)
     assert np.median(np.abs(plain.rate * (after.seconds - before.seconds) - 3.4)) < 0.2
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_effort_of_zero_has_no_delay() -> None:
+    """A joint without a motor in the log: its delay is unknown, not the limit of the search with a σ of zero."""
+    problem = problem_of([8.0] * 3, noise=0.3)
+    (run,) = problem.runs
+
+    def silent() -> Iterator[Piece]:
+        for piece in run.open():
+            yield piece._replace(effort=piece.effort * np.array([1.0, 0.0, 1.0])[:, None])
+
+    found = estimate_delays(replace(problem, runs=[replace(run, open=silent)]))
+    assert np.isnan(found.seconds[1])
+    assert RATE * found.seconds[[0, 2]] == pytest.approx(8.0, abs=0.5)
+    assert RATE * found.common == pytest.approx(8.0, abs=0.5)
+    assert not found.significant[1]
+    assert "joint2 not estimated" in found.findings()[0].message

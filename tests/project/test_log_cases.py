@@ -6,6 +6,7 @@ The efforts come from Pinocchio.
 from __future__ import annotations
 
 import gzip
+import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -495,3 +496,45 @@ def test_what_is_no_project_is_named(place: Path, steelyard: Run, file: str, con
     for command in ("identify", "check", "crossvalidate"):
         told = steelyard(command, file)
         assert (told.code, message in told.err) == (2, True), told.err
+
+
+def zipped(*names: str) -> bytes:
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        for name in names:
+            archive.writestr(name, "t,q1\n")
+    return memory.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("robot.urdf", b"<!DOCTYPE html><html><body>Not found</body></html>", "'robot.urdf' is a web page, not a"),
+        ("robot.urdf", b"\x89PNG\r\n", "is not well-formed XML"),
+        ("robot.xml", b'<mujoco><include file="no.xml"/></mujoco>', "MuJoCo cannot compile 'robot.xml': XML Error"),
+        ("log.csv", bytes(range(256)) * 4, "'log.csv' is not a text file"),
+        ("log.csv", bytes(range(1, 256)) * 4, "'log.csv' is not a text file"),
+        ("log.csv", b"", "'log.csv' is empty"),
+        ("log.csv", b"t,q1\n", "has a header but no rows"),
+        ("log.csv", b"".join(b"%g,1,2\n" % (0.01 * k) for k in range(99)), "The log has no header: write the names of"),
+        ("log.xlsx", zipped("[Content_Types].xml", "xl/workbook.xml"), "is a workbook of a spreadsheet program"),
+        ("log.zip", zipped("a.csv", "b.csv"), "contains 2 logs: a.csv, b.csv. Give one of them, e.g. 'log.zip/a.csv'"),
+        ("log.csv.gz", b"no gzip", "is not a .gz file, in spite of its name"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_named_in_one_sentence(
+    place: Path, one: Columns, steelyard: Run, name: str, content: bytes, message: str
+) -> None:
+    Path(name).write_bytes(content)
+    robot, log = (name, "one.csv") if name.startswith("robot") else ("lift.urdf", name)
+    Path("one.csv").write_text(text(one), "utf-8")
+    told = steelyard("init", robot, log)
+    assert (told.code, told.err.count("error:"), message in " ".join(told.err.split())) == (2, 1, True), told.err
+
+
+def test_logs_with_different_columns_are_said_to_differ(place: Path, one: Columns, steelyard: Run) -> None:
+    Path("a.csv").write_text(text(one), "utf-8")
+    Path("b.csv").write_text(text({name.replace("q_", "wanted_"): x for name, x in one.items()}), "utf-8")
+    told = steelyard("init", "lift.urdf", "a.csv", "b.csv")
+    assert told.code == 2
+    assert "The logs have different columns; in all of them are: " in " ".join(told.err.split())

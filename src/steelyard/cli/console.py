@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
-from steelyard.errors import ProjectError, printable
+from steelyard.errors import OutputError, ProjectError, printable
 from steelyard.findings import Finding
 from steelyard.report import numerals
 
@@ -37,6 +37,9 @@ class _PlainConsole(Console):
 _WIDTH = None if sys.stderr is not None and sys.stderr.isatty() else 160
 people = _PlainConsole(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+PageOption = Annotated[
+    Path | None, typer.Option("--report", help="Page to write: figures and tables as one HTML file. Default: none.")
+]
 # The part of a log to use, as in a [[run]].
 RowsOption = Annotated[
     tuple[int, int] | None,
@@ -61,6 +64,25 @@ def check_part(
         raise ProjectError("--rows and --seconds both limit the part of the log that is used: give one of them.")
     if len(logs) > 1 and not rows is seconds is episode is None:
         raise ProjectError("--rows, --seconds and --episode apply to one log: call the command once per log.")
+
+
+def check_page(page: Path | None) -> None:
+    """Raises an error unless `--report` was left out or names an HTML file that can be written."""
+    from steelyard.project.output_folder import check_file
+
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"--report {page}: the report is one HTML page; give a name that ends in .html.")
+    if page is not None:
+        check_file(page)
+
+
+def write_page(page: Path | None, html: Callable[[], str]) -> None:
+    """Write the page of `--report`, if there is one, and say where it is."""
+    from steelyard.project.output_folder import write_files
+
+    if page is not None:
+        write_files({page: html().encode("utf-8")})
+        say(f"Report: {page}")
 
 
 def emit(document: Mapping[str, Any]) -> None:

@@ -12,13 +12,16 @@ from steelyard.cli import option_values
 from steelyard.cli.console import (
     EpisodeOption,
     JsonFlag,
+    PageOption,
     RowsOption,
     SecondsOption,
+    check_page,
     check_part,
     emit,
     progress_bar,
     say,
     say_findings,
+    write_page,
 )
 from steelyard.cli.tables import show
 from steelyard.errors import ProjectError, choices
@@ -51,6 +54,7 @@ def payload_command(
     episode: EpisodeOption = None,
     name: Annotated[str, typer.Option(help="Name of the payload in the output.")] = "payload",
     out: Annotated[Path | None, typer.Option(help=f"Folder to write {DOCUMENT} to. Default: no file.")] = None,
+    page: PageOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.identification.weighing import weigh_payload
@@ -58,7 +62,9 @@ def payload_command(
     from steelyard.project.documents import text
     from steelyard.project.output_folder import check_folder, write_folder
     from steelyard.project.reopen import reopen
+    from steelyard.report.pages.compared import payload_page
 
+    check_page(page)
     check_part(logs, rows, seconds, episode)
     body = Payload(name, link, known=_known(known or ()))
     if out is not None:
@@ -74,6 +80,7 @@ def payload_command(
     if as_json:
         emit(document)
     _show(found)
+    write_page(page, lambda: payload_page(found, reopened.result.robot, found.verdict))
     if out is not None:
         say(f"Payload: {out / DOCUMENT}")
 

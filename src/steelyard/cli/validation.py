@@ -14,14 +14,17 @@ from steelyard.cli import option_values
 from steelyard.cli.console import (
     EpisodeOption,
     JsonFlag,
+    PageOption,
     RowsOption,
     SecondsOption,
+    check_page,
     check_part,
     emit,
     percent,
     progress_bar,
     say,
     say_findings,
+    write_page,
 )
 from steelyard.cli.door.exit_codes import ExitCode, exit_if_errors
 from steelyard.cli.tables import show
@@ -55,12 +58,17 @@ def validate_logs(
             help="Also simulate the identified robot under its controller, with the references of the logs.",
         ),
     ] = False,
+    page: PageOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """The scores of the nominal model, if there is one, are printed next to those of the result."""
+    from steelyard.identification.prediction import as_identified, predict
     from steelyard.project.documents import record
     from steelyard.project.reopen import reopen
+    from steelyard.report.pages.judged import validation_page
     from steelyard.validation import forward_validation, validate
+
+    check_page(page)
 
     if fail_above is not None and not 0.0 < fail_above < float("inf"):
         raise ProjectError(f"--fail-above must be a positive fraction, e.g. 0.05 for 5 %, not {fail_above:g}.")
@@ -70,6 +78,11 @@ def validate_logs(
         problem, runs = reopened.problem(progress)
         judged = validate(reopened.result, problem, runs, progress)
         driven = forward_validation(reopened.result, problem, progress) if simulated else None
+        found = reopened.result
+        torque = as_identified(problem, found)
+        rows_of = (
+            [] if page is None else [predict(torque.with_runs([run]), run, found.theta, result=found) for run in runs]
+        )
     findings = judged.findings + reopened.load_findings(runs)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above
@@ -90,6 +103,7 @@ def validate_logs(
     _show_validation(judged)
     if driven is not None:
         say(driven.verdict, "bold")
+    write_page(page, lambda: validation_page(judged, found, rows_of, findings))
     if failed:
         say(f"Relative error {percent(total)} is above {percent(fail_above or 0.0)}.", "bold red")
         raise typer.Exit(ExitCode.JUDGED)
@@ -101,6 +115,7 @@ def crossvalidate(
     folds: Annotated[
         str, typer.Option(help="Number of time blocks (about), or 'runs' to leave out one run at a time.")
     ] = "10",
+    page: PageOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.identification.first_fit import to_scale
@@ -108,7 +123,10 @@ def crossvalidate(
     from steelyard.project.automatic import resolve_auto, selected_terms
     from steelyard.project.documents import record
     from steelyard.project.project import AUTO, read_project
+    from steelyard.report.pages.judged import cross_validation_page
     from steelyard.validation import cross_validate_choice, cross_validate_problem
+
+    check_page(page)
 
     chosen = _folds(folds)
     described = read_project(project)
@@ -143,6 +161,7 @@ def crossvalidate(
         )  # fmt: skip
     say_findings(explicit.findings)
     _show_cross_validation(judged)
+    write_page(page, lambda: cross_validation_page(judged, explicit.model.robot.name, explicit.findings))
 
 
 def delays(project: Annotated[Path, typer.Argument(help="Project file (TOML).")], as_json: JsonFlag = False) -> None:
@@ -167,12 +186,15 @@ def delays(project: Annotated[Path, typer.Argument(help="Project file (TOML).")]
 
 def compare_results(
     results: Annotated[list[Path], typer.Argument(help="Two run folders, BEFORE AFTER; or more, for the table only.")],
+    page: PageOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.result_file import read_result
+    from steelyard.report.pages.compared import comparison_page
     from steelyard.report.tables.validation import results_table
     from steelyard.validation import compare
 
+    check_page(page)
     if len(results) < 2:
         raise ProjectError("compare needs at least two results: BEFORE AFTER, each a run folder or its result.json.")
     found = [read_result(path) for path in results]
@@ -183,6 +205,7 @@ def compare_results(
     show(results_table([str(path) for path in results], found))
     if len({(one.estimator, str(one.estimator_options)) for one in found}) > 1:
         say("warning: the results come from different estimators or options, which may explain differences", "yellow")
+    write_page(page, lambda: comparison_page([str(path) for path in results], found, integrity))
     if integrity is not None:
         _show_integrity(integrity)
         if integrity.changed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard._arrays import Array, single_threaded
+from steelyard._notebook import Displayed
 from steelyard.design.criteria import Criterion, DOptimal
 from steelyard.design.families import Family, FourierFamily
 from steelyard.design.feasibility import check_limits, check_loads, holding_posture
@@ -44,7 +45,7 @@ _ROOM = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class Design(Displayed):
     """Designed motions, one per load case, and their expected results.
 
     value      the criterion of these motions sampled at `rate_hz`, including `given`; smaller is better

@@ -207,6 +207,10 @@ def _one_member(packed: PackedLog, endings: Sequence[str]) -> PackedLog:
         if packed.member not in files:
             raise DataError(f"'{packed.file}' has no member '{packed.member}'. It contains: {shown}.")
         return packed
+    if not logs and "xl/workbook.xml" in files:
+        raise DataError(
+            f"'{packed.file}' is a workbook of a spreadsheet program. Save the sheet of the log as CSV there."
+        )
     if not logs:
         raise DataError(f"'{packed.file}' is a zip archive without a log. It contains: {shown}.")
     if len(logs) > 1:

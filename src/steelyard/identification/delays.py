@@ -265,7 +265,9 @@ class _Fit:
             parts.append(Triangle(np.column_stack([triangle.r[:, : len(own)], y]), triangle.rows))
         blocks = {BlockKey("all", "all", 0, j): part for j, part in enumerate(parts) if part.rows}
         moved = replace(self.information, responses=self.information.responses[:1], blocks=blocks)
-        return replace(self, weights=np.nan_to_num(1.0 / joint_deviations(moved, self.base)))
+        sigma = np.nan_to_num(joint_deviations(moved, self.base))
+        silent = np.array([not part.r[:, -1].any() for part in parts])  # an effort of zero says nothing of a delay
+        return replace(self, weights=np.where((sigma > 0.0) & ~silent, 1.0 / np.where(sigma > 0.0, sigma, 1.0), 0.0))
 
     def _parts(self, times: Sequence[tuple[str, str, int]] | None) -> list[Triangle]:
         every = range(len(self.information.joints))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.estimators.estimator import Certificate, GainDependence
 from steelyard.findings import Finding
 from steelyard.identification.legs import LegComparison
@@ -95,7 +96,7 @@ class DriveGains:
 
 
 @dataclass(frozen=True)
-class Identification:
+class Identification(Displayed):
     """Base parameters with error bars, the score with that of the nominal model, and the origin of the data.
 
     `expected` is the error on other motion by guarded folds of the fitted rows, None where these are too few.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.errors import ModelError
 from steelyard.model.columns import Columns, Filling, Mechanism
 from steelyard.model.loop_dynamics import LoopDynamics
@@ -26,7 +27,7 @@ ZERO = 1e-10
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Displayed):
     """A robot and the terms identified in addition to its rigid bodies.
 
     τ = W(q, q̇, q̈) θ, W (n·N, C), is linear in the standard parameters θ listed by `layout`. Samples run along the

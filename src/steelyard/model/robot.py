@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import LARGEST, Array
+from steelyard._notebook import Displayed
 from steelyard.errors import RobotError, check_name, choices
 from steelyard.findings import Finding
 from steelyard.model.loops import JointLoop, Loop, check_loop, reach
@@ -123,7 +124,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Robot:
+class Robot(Displayed):
     """A tree of links and moving joints; joint i moves link i; parents come before children.
 
     `loops` close the tree; then `actuated` names the joints with motors and encoders, as many as the robot has degrees

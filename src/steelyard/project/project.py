@@ -14,6 +14,7 @@ import msgspec
 from steelyard.errors import ProjectError, choices
 from steelyard.estimators import Estimator
 from steelyard.estimators.estimator import GAINS, SIMULATION, needs
+from steelyard.formats.contents import check_contents
 from steelyard.formats.logs import KNOWN, PACKED
 from steelyard.formats.robots import builtin_robots
 from steelyard.model.model import Model
@@ -282,6 +283,7 @@ def read_project(path: str | Path) -> Project:
         raise ProjectError(f"Cannot read '{file}': {error}.") from None
     if "convention" in data and "run" not in data:
         raise ProjectError(f"'{file}' is {_A_ROBOT.format(file)}")
+    check_contents(data, f"'{file}'", ProjectError)
     return Project(checked_spec(data, file), file)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
-from steelyard.formats.contents import check_contents
 from steelyard.formats.robots.assembly import pose_from_rpy
 from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
@@ -203,8 +202,12 @@ class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
     inertia_com: tuple[float, float, float, float, float, float] | None = None
 
     def payload(self) -> Payload:
-        if not np.all(np.isfinite([*self.xyz, *self.rpy, *(self.com or ()), *(self.inertia_com or ())])):
-            raise ProjectError(f"Payload '{self.name}': xyz [m], rpy [rad], com [m] and inertia_com must be finite.")
+        if not np.all(
+            np.isfinite([*self.xyz, *self.rpy, self.mass or 0.0, *(self.com or ()), *(self.inertia_com or ())])
+        ):
+            raise ProjectError(
+                f"Payload '{self.name}': xyz [m], rpy [rad], mass [kg], com [m] and inertia_com must be finite."
+            )
         return Payload(self.name, self.link, pose_from_rpy(self.xyz, self.rpy), self._known(), self.std)
 
     def _known(self) -> dict[str, float]:
@@ -282,7 +285,6 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
     """The spec from the tables of a project file; errors for unknown, missing and wrong keys name the place."""
-    check_contents(data, f"'{file}'", ProjectError)
     try:
         spec = msgspec.convert(data, ProjectSpec)
     except msgspec.ValidationError as error:

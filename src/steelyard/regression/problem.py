@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.model.model import Model
@@ -28,7 +29,7 @@ STILL = 2e-3
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Displayed):
     """An identification problem: a model, runs, and how their rows are made.
 
     lowpass_hz   cut-off of the parallel filter of effort and columns [Hz]; None filters nothing

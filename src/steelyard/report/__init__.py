@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from steelyard.report.notebook import plotly_figure
     from steelyard.report.page import render
     from steelyard.report.printers import frame, html, table_files, written
     from steelyard.report.registry import SECTIONS, register, unregister
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Names are imported when first used, because numerals and tables are also needed without pages.
 _HOMES = {
+    "plotly_figure": "notebook",
     "render": "page",
     "frame": "printers",
     "html": "printers",
@@ -49,6 +51,7 @@ __all__ = [
     "TableRow",
     "frame",
     "html",
+    "plotly_figure",
     "register",
     "render",
     "table_files",

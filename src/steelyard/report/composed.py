@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from steelyard.report.page import embedded_script, piece_html
+from steelyard.report.page import embedded_script, piece_html, spoken
 from steelyard.report.section import Figure, FigureChoice, Piece
 from steelyard.report.table import Table
 from steelyard.report.templates import file_text, rendered
@@ -20,23 +20,31 @@ class ComposedPart:
 
     name: str
     title: str
-    pieces: tuple[Piece, ...]
+    pieces: Sequence[Piece]
 
 
 def compose(title: str, kicker: str, verdict: str, facts: str, parts: Sequence[ComposedPart]) -> str:
-    """The page as one HTML file without a server; the same arguments give the same bytes."""
+    """The page as one HTML file without a server; the same arguments give the same bytes.
+
+    Parts without pieces, and tables without rows, are left out.
+    """
+    parts = [part for part in parts if any(not isinstance(piece, Table) or piece.rows for piece in part.pieces)]
     drawn = any(isinstance(piece, Figure | FigureChoice) for part in parts for piece in part.pieces)
-    bodies = [(part, Markup("\n").join(_headed(piece) for piece in part.pieces)) for part in parts]
+    bodies = [(part, Markup("\n").join(map(_headed, _filled(part)))) for part in parts]
     return rendered(
         "composed.html",
         title,
         kicker=kicker,
-        verdict=verdict,
+        verdict=spoken(verdict),
         facts=facts,
         parts=bodies,
         script=Markup(file_text("page.js")),
         plotly=embedded_script(get_plotlyjs()) if drawn else "",
     )
+
+
+def _filled(part: ComposedPart) -> list[Piece]:
+    return [piece for piece in part.pieces if not isinstance(piece, Table) or piece.rows]
 
 
 def _headed(piece: Piece) -> Markup:

@@ -114,7 +114,9 @@ const looks = {
   residual: () => ({ line: { color: colour("predicted"), width: 1.2 } }),
   band: () => ({ line: { width: 0 }, fillcolor: colour("band") }),
   dots: () => ({ marker: { color: colour("measured"), size: 3, opacity: 0.7 } }),
-  estimate: () => ({ marker: { color: colour("predicted"), size: 8 }, error_x: { color: colour("predicted"), thickness: 1.6, width: 4 } }),
+  estimate: () => ({ line: { color: colour("predicted"), width: 1 }, marker: { color: colour("predicted"), size: 8 }, error_y: { color: colour("predicted"), thickness: 1.6, width: 4 }, error_x: { color: colour("predicted"), thickness: 1.6, width: 4 } }),
+  change: () => ({ marker: { color: colour("error"), size: 8 }, error_x: { color: colour("error"), thickness: 1.6, width: 4 } }),
+  quiet: () => ({ marker: { color: colour("measured"), size: 7 }, error_x: { color: colour("measured"), thickness: 1.2, width: 3 } }),
   stated: () => ({ marker: { color: colour("nominal"), size: 9, symbol: "diamond-open" } }),
   file: () => ({ color: colour("measured"), opacity: 0.35, flatshading: false }),
   identified: () => ({ color: colour("predicted"), opacity: 0.55, flatshading: false }),
@@ -123,7 +125,7 @@ const looks = {
   numbers: () => ({ textfont: { color: colour("ink"), size: 14 } }),
 };
 // The colour of a role in the legend of a group.
-const swatches = { dots: "measured", residual: "predicted", estimate: "predicted", stated: "nominal", "fitted rows": "predicted", "unseen rows": "unseen", "at rest or left out": "rest" };
+const swatches = { dots: "measured", residual: "predicted", estimate: "predicted", change: "error", quiet: "measured", stated: "nominal", "fitted rows": "predicted", "unseen rows": "unseen", "at rest or left out": "rest" };
 const ribbons = { "fitted rows": "predicted", "unseen rows": "unseen", "at rest or left out": "rest" };
 
 const config = {
@@ -183,7 +185,8 @@ function painted(figure, hidden = new Set()) {
     const look = looks[trace.meta] ? looks[trace.meta]() : {};
     const own = { ...trace, ...look };
     if (hidden.has(trace.meta)) own.visible = false;
-    for (const key of ["line", "marker", "error_x"]) {
+    for (const key of ["line", "marker", "error_x", "error_y"]) {
+      if (look[key] && !trace[key] && key.startsWith("error")) delete own[key];
       if (look[key] && trace[key]) own[key] = { ...look[key], ...trace[key] };
     }
     return own;
@@ -207,7 +210,7 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
 
   function draw(panel) {
     const { data, layout, frames } = painted(filled(panel.entry.figure, arrays), hidden);
-    if (!layout.scene) layout.showlegend = false;
+    if (!layout.scene && layout.meta !== "own legend") layout.showlegend = false;
     const first = !drawn.has(panel);
     drawn.add(panel);
     // `react` ignores frames of a plot that has none yet
@@ -220,7 +223,7 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
   function explain() {
     const roles = new Map();
     for (const { figure } of groups[group].joints) {
-      if (figure.layout.scene || figure.layout.showlegend === false) continue;
+      if (figure.layout.scene || figure.layout.meta === "own legend" || figure.layout.showlegend === false) continue;
       for (const trace of figure.data) if (trace.meta && trace.name && trace.showlegend !== false) roles.set(trace.meta, trace.name);
       for (const shape of figure.layout.shapes || []) if (shape.showlegend) roles.set(shape.name, shape.name);
     }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard._notebook import Displayed
 from steelyard.errors import DataError
 from steelyard.findings import Finding
 from steelyard.signals.channels import Drives
@@ -50,7 +51,7 @@ class Commanded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(Displayed):
     """One run, ready for a regressor. Pieces come in order and are the same each time they are read.
 
     `top_speed` (n,) [rad/s | m/s], `lowest` and `highest` (n,) [rad | m] describe the motion of each joint; `effort` is

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
+from steelyard._notebook import Displayed
 from steelyard.errors import DataError, ModelError
 from steelyard.findings import Finding
 from steelyard.identification.plausibility import repeated_motions
@@ -49,7 +50,7 @@ class EffortScore:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Displayed):
     """Scores of an identification and of the nominal model on held-out runs.
 
     `filtered`: decimated rows after the parallel filter, as in the fit. `raw`: every sample, effort as measured.

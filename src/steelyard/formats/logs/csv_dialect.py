@@ -64,6 +64,9 @@ class _Line(NamedTuple):
     cells: list[str]
 
 
+_NO_TEXT = "is not a text file. Give it the extension of its format, or save it as UTF-8 text."
+
+
 def sniff(path: Path, delimiter: str | None) -> Dialect:
     """Dialect from the first megabyte."""
     with path.open("rb") as stream:
@@ -76,7 +79,7 @@ def sniff(path: Path, delimiter: str | None) -> Dialect:
 def dialect_of(sample: bytes, path: Path, encoding: str, delimiter: str | None, whole: bool) -> Dialect:
     """Dialect from the first bytes of a log, as UTF-8; the last line is used if they are the `whole` of it."""
     if b"\0" in sample.split(b"\n", 1)[0]:
-        raise DataError(f"'{path}' is not a text file. Give it the extension of its format, or save it as UTF-8 text.")
+        raise DataError(f"'{path}' {_NO_TEXT}")
     lines = _numbered_lines(sample, whole)
     content = _content(lines)[:SAMPLE_LINES]
     if not content:
@@ -206,6 +209,8 @@ class _Shape:
                 names = [_with_unit(name, unit) for name, unit in zip(names, fitting, strict=True)]
             else:
                 names = fitting
+        if any(letter < " " and letter != "\t" for row in rows for cell in row.cells for letter in cell):
+            raise DataError(f"'{path}' {_NO_TEXT}")
         raise DataError(f"'{path}' has a header but no rows. Check that the logger wrote data before it stopped.")
 
     def _fitted(self, cells: list[str]) -> list[str] | None:

@@ -109,6 +109,8 @@ def _compiled(
             bodies = _replaced(mujoco, spec)
             model = spec.compile()
         except (ValueError, mujoco.FatalError) as problem:
+            if not missing:  # the text itself, or a file that it includes, cannot be read
+                raise RobotError(f"MuJoCo cannot compile '{path}': {said}") from whole
             raise RobotError(
                 f"MuJoCo cannot compile '{path}' without the {len(missing)} mesh or image files that were not found "
                 f"({few(missing, 3)}): {' '.join(str(problem).split())}. Put the files where the MJCF names them."
@@ -196,7 +198,10 @@ def _replaced(mujoco: ModuleType, spec: Any) -> list[Any]:
 
 def name_of(mujoco: ModuleType, model: Any, kind: str, number: int) -> str:
     """The name in the file, or kind and number where it gives none."""
-    given = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), number)
+    try:
+        given = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), number)
+    except UnicodeDecodeError:
+        raise RobotError(f"The name of {kind.lower()} number {number} is not UTF-8. Save the file as UTF-8.") from None
     return given or f"{kind.lower()}{number}"
 
 

@@ -43,7 +43,7 @@ def tendon_findings(mujoco: ModuleType, model: Any) -> tuple[Finding, ...]:
     silent = [k for k in range(model.ntendon) if not _exerts(model, k)]
     if not silent:
         return ()
-    message = f"{_tendons(mujoco, model, silent)} exerting no force of their own: not read"
+    message = f"{_tendons(mujoco, model, silent)} that exert{'s' if len(silent) == 1 else ''} no force: not read"
     return (Finding("tendon-not-read", "info", message),)
 
 

@@ -18,7 +18,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from steelyard._arrays import Array
+from steelyard._arrays import LARGEST, Array
 from steelyard.errors import RobotError, choices, few
 from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import (
@@ -37,7 +37,7 @@ from steelyard.model.robot import Drive, Limits, Robot
 WORLD = "world"  # name of the link that does not move, by custom
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
-_EXPAND = "Expand it first: xacro robot.xacro > robot.urdf"
+_EXPANDED = "xacro robot.xacro > robot.urdf"
 LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
@@ -83,7 +83,12 @@ def parse(content: bytes, where: str) -> Element:
 
 
 def _parser(where: str) -> expat.XMLParserType:
-    def refuse(*_: object) -> None:
+    def refuse(name: str, *_: object) -> None:
+        if name.lower() == "html":
+            raise RobotError(
+                f"'{where}' is a web page, not a robot file. Download the file itself: where a page shows it, by the "
+                "button for the raw file."
+            )
         raise RobotError(
             f"'{where}' has a DOCTYPE, which can declare entities that read other files or fill the memory and is "
             "refused. Remove the <!DOCTYPE …> declaration."
@@ -116,7 +121,7 @@ def _feed(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool) -
     try:
         parser.Parse(data, last)
     except (expat.ExpatError, LookupError, ValueError) as problem:  # the latter two: encodings unknown to Python
-        raise RobotError(f"'{where}' is not well-formed XML: {problem}.") from problem
+        raise RobotError(f"'{where}' is not well-formed XML: {problem}. Copy or export it again.") from problem
 
 
 # --- Elements ---------------------------------------------------------------------------------------------------------
@@ -129,7 +134,7 @@ def expanded_xacro(path: Path) -> bytes:
     except ImportError:
         raise RobotError(
             f"'{path}' is a xacro file, which the package xacro expands: it is not installed. Install it "
-            f"(pip install xacro). {_EXPAND}"
+            f"(pip install xacro), or expand the file first: {_EXPANDED}"
         ) from None
     try:
         return xacro.process_file(str(path)).toxml().encode()
@@ -141,7 +146,7 @@ def _robot(root: Element) -> Robot:
     if root.tag != "robot":
         raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
     if any(element.tag.startswith("xacro:") for element in root.iter()):
-        raise RobotError(f"This is an unexpanded xacro file. {_EXPAND}")
+        raise RobotError(f"This is an unexpanded xacro file. Expand it first: {_EXPANDED}")
     name = root.get("name") or "robot"
     links = root.findall("link")
     if not links:
@@ -338,7 +343,7 @@ def vector_of(element: Element, key: str, what: str, default: tuple[float, ...] 
     parts = text.split()
     if len(parts) != 3:
         raise RobotError(f'{what} <{element.tag} {key}="{text}">: three numbers are needed, not {len(parts)}.')
-    return tuple(_number(part, f"{what} <{element.tag} {key}>") for part in parts)
+    return tuple(_within(_number(part, f"{what} <{element.tag} {key}>"), what, key) for part in parts)
 
 
 def _optional(element: Element, key: str, what: str) -> float | None:
@@ -350,6 +355,13 @@ def required(element: Element, key: str, what: str) -> float:
     value = _optional(element, key, what)
     if value is None:
         raise RobotError(f'{what} has no {key}="…".')
+    return _within(value, what, key)
+
+
+def _within(value: float, what: str, key: str) -> float:
+    """A size, place or mass; limits of joints may be any number."""
+    if abs(value) > LARGEST:
+        raise RobotError(f"{what} {key}: {value:g} is beyond {LARGEST:g}, which is in no unit.")
     return value
 
 

@@ -102,7 +102,7 @@ def simulated_log(
         _written(frame, ending),
         frame.height,
         dict(zip(model.layout.names, theta.tolist(), strict=True)),
-        tuple(dict.fromkeys(column.owner for column in model.layout.columns if column.name not in known)),
+        tuple(dict.fromkeys(column.name for column in model.layout.columns if column.name not in known)),
         dict(zip(robot.axis_names, error.tolist(), strict=True)),
         limit_findings(trajectory, robot) if trajectory else (),
     )

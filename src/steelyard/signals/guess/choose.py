@@ -152,8 +152,9 @@ def chosen_group(
     if partial:
         near = max(partial, key=lambda one: (not one.meaning.commanded, len(one.columns)))
         gap = f"nothing for {', '.join(near.missing)}" if near.missing else f"no joint for {', '.join(near.surplus)}"
+        count = len(near.columns) + len(near.surplus)
         raise DataError(
-            f"{len(near.columns) + len(near.surplus)} columns hold {label} ({near.label}), but one is needed for each "
+            f"{count} column{' holds' if count == 1 else 's hold'} {label} ({near.label}), but one is needed for each "
             f"of {joints}: {gap}. Give the robot that was logged, or name the columns after its joints."
         )
     if best:

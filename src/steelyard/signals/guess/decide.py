@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -60,7 +61,20 @@ _SURE = 5.0
 _FAR_ABOVE = 2.0
 _FAR_BELOW = 0.01
 _NO_DERIVATIVE = "do not integrate to the positions (another unit, sign, order or quantity)"
-_NEXT = "Rename the columns, or write [channels] by hand: docs/project-file.md."
+# What a text log without a header calls its columns.
+_NUMBERED = re.compile(r"col\d+")
+
+
+def _listed(recordings: Sequence[Recording], columns: Sequence[str]) -> str:
+    """The columns, and whether some are not in all logs."""
+    differ = any(set(one.columns) != set(columns) for one in recordings)
+    return f"{'The logs have different columns; in all of them are' if differ else 'Columns'}: {some(columns)}"
+
+
+def _next(columns: Sequence[str]) -> str:
+    if columns and all(_NUMBERED.fullmatch(name) for name in columns):
+        return "The log has no header: write the names of its columns in the first line, or [channels] by hand."
+    return "Rename the columns, or write [channels] by hand: docs/project-file.md."
 
 
 def guess_channels(
@@ -99,7 +113,9 @@ def guess_channels(
         effort = chosen_group("efforts", EFFORTS, usable, found, robot)
     except DataError as error:
         names = ", ".join(f"'{one.name}'" for one in recordings)
-        raise DataError(f"Cannot guess the channels of {names}: {error} Columns: {some(columns)}. {_NEXT}") from None
+        raise DataError(
+            f"Cannot guess the channels of {names}: {error} {_listed(recordings, columns)}. {_next(columns)}"
+        ) from None
     guess = _Decision(robot, clock.heads, found, usable, header, clock, q, effort).guess()
     if rate_hz is not None:  # as stated, not as rounded steps give it
         guess = replace(guess, time=replace(guess.time, rate_hz=float(rate_hz)))

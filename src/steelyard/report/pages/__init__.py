@@ -1,0 +1,1 @@
+"""Pages of the commands that judge: validation, cross-validation, comparison, twin, payload."""
