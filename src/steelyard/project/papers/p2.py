@@ -26,7 +26,7 @@ from steelyard.project.papers.setups import kr270
 from steelyard.regression.information import Information, Triangle
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.signals.samples import Samples

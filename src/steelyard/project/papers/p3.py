@@ -49,7 +49,7 @@ from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, pa
 from steelyard.project.papers.printed_tables import lines_of, printed
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice, Piece
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.signals.samples import Samples

@@ -43,7 +43,7 @@ from steelyard.project.papers.setups.closed_loop import (
     iterations,
     simulated_error,
 )
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice
 from steelyard.report.table import Emphasis, Table, TableColumn, table
 from steelyard.validation.forward import forward_validation
