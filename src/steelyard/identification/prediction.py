@@ -1,24 +1,44 @@
-"""Prediction: measured and predicted effort per row, from a second pass for figures and whiteness."""
+"""Prediction: measured and predicted effort per row with a band, from a second pass over the rows.
+
+The band holds 95 % of the efforts that are measured and filtered like those of the fit. Its half width is
+
+    h² = (1.96 s_j)² + t² w C wᵀ
+
+with s_j the deviation of a row from the true parameters (`residual_std`), w C wᵀ the variance of the prediction by the
+error bars of the parameters (leave-one-block-out), and t the quantile of Student's distribution for their clusters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
+from steelyard.regression.scores import covariance_factor
 from steelyard.regression.statistics import positive_autocorrelation
 from steelyard.signals.samples import Samples
+
+# The fraction of unseen rows that a band holds.
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One run's rows: t (m,) [s]; measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask."""
+    """One run's rows: t (m,) [s]; v (n, m); measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask.
+
+    half (n, m) [N·m | N] is the half width of the 95 % band around `predicted`. It is NaN where the joint is at rest,
+    because stiction is not a function of speed, and where the fit has no rows of the joint; None without error bars.
+    """
 
     run: str
     joints: tuple[str, ...]
@@ -29,6 +49,14 @@ class Prediction:
     nominal: Array | None
     scored: NDArray[np.bool_]
     complete: bool
+    half: Array | None = None
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which measured efforts lie in the band (n, m); none where there is no band."""
+        if self.half is None:
+            return np.zeros_like(self.scored)
+        return np.abs(self.measured - self.predicted) <= self.half
 
 
 def as_identified(problem: Problem, result: Identification) -> Problem:
@@ -40,35 +68,93 @@ def as_identified(problem: Problem, result: Identification) -> Problem:
     return problem
 
 
+@dataclass(frozen=True)
+class Band:
+    """What makes a band: h² = noise_j² + Σ_k (w l_k)² of a row w of joint j.
+
+    noise (n,) [N·m | N] is 1.96 s_j, `spreads` (k, C) are t times l_k, with Σ_k l_k l_kᵀ the covariance of the base
+    parameters on their columns.
+    """
+
+    noise: Array
+    spreads: Array
+
+
+def band_of(result: Identification) -> Band | None:
+    """The band of a result; None if its deviation of rows is not known (result.json of an earlier version)."""
+    if result.residual_std is None:
+        return None
+    factor = covariance_factor(result.covariance, result.covariance_classical)
+    spreads = np.zeros((factor.shape[1], len(result.base.layout)))
+    spreads[:, list(result.base.kept)] = factor.T
+    two_sided = 0.5 + 0.5 * LEVEL
+    reach = student.ppf(two_sided, result.clusters - 1 if result.clusters else np.inf)
+    return Band(norm.ppf(two_sided) * result.residual_std, reach * spreads)
+
+
+def predict(result: Identification, problem: Problem, run: Samples, most_rows: int | None = None) -> Prediction:
+    """The rows of the run's window, or the first `most_rows`, by a result and by the nominal model if there is one.
+
+    The problem gives the model, the filters and the mask; drive gains and the load of the gears are the result's.
+    """
+    return predict_rows(as_identified(problem, result), run, result.theta, most_rows, band_of(result))
+
+
 @single_threaded
-def predict(problem: Problem, run: Samples, theta: Array, most_rows: int = 4000) -> Prediction:
-    """The first `most_rows` rows of the run's window with theta (C,), and with the nominal model if there is one."""
-    model = problem.model
-    n = model.robot.dof
-    thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]
-    thetas = [model.bearing(values, run.load) for values in thetas]
-    rows, columns = model.places.T
-    empty = np.zeros((n, 0))
-    # a run too short for its filters still has an (empty) prediction
-    parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, empty, *[empty] * len(thetas))]
+def predict_rows(
+    problem: Problem, run: Samples, theta: Array, most_rows: int | None = None, band: Band | None = None
+) -> Prediction:
+    """The rows of the run's window, or the first `most_rows`, with standard parameters theta (C,)."""
     got, complete = 0, True
-    for batch in stream_rows(problem, run):
-        keep = np.flatnonzero(batch.inside)[: most_rows - got]
-        if len(keep):
-            torques = np.zeros((len(thetas), n, len(keep)))
-            for k, values in enumerate(thetas):
-                np.add.at(torques[k], rows, values[columns][:, None] * batch.w[:, keep])
-            parts.append((batch.t[keep], batch.v[:, keep], batch.still[:, keep], batch.y[0][:, keep], *torques))
-            got += len(keep)
-        if got >= most_rows:
+    parts = []
+    for part in predicted_parts(problem, run, theta, band):
+        room = len(part.t) if most_rows is None else most_rows - got
+        parts.append(part if room >= len(part.t) else _of_parts([part], slice(room)))
+        got += len(parts[-1].t)
+        if most_rows is not None and got >= most_rows:
             complete = False
             break
-    t, v, still, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
-    scored = problem.moving(v, still)
-    scored[list(problem.without_rows)] = False
-    return Prediction(
-        run.name, run.joints, t, v, y, torques[0], torques[1] if len(torques) > 1 else None, scored, complete
-    )
+    return replace(_of_parts(parts, slice(None)), complete=complete)
+
+
+def predicted_parts(problem: Problem, run: Samples, theta: Array, band: Band | None = None) -> Iterator[Prediction]:
+    """The prediction of a run part by part, the first one empty."""
+    model = problem.model
+    rows, columns = model.places.T
+    own = [np.flatnonzero(rows == j) for j in range(model.robot.dof)]
+    nominal = model.layout.nominal
+    vectors = [theta, *([] if nominal is None else [nominal]), *([] if band is None else band.spreads)]
+    first = 1 if nominal is None else 2
+    whole = np.column_stack([model.bearing(vector, run.load) for vector in vectors])
+
+    def part(t: Array, v: Array, still: Array, y: Array, w: Array) -> Prediction:
+        torques = np.stack([whole[columns[e]].T @ w[e] for e in own], axis=1)
+        scored = problem.moving(v, still)
+        scored[list(problem.without_rows)] = False
+        half = None
+        if band is not None:
+            half = np.sqrt(band.noise[:, None] ** 2 + np.sum(torques[first:] ** 2, axis=0))
+            half = np.where(scored, half, np.nan)
+        other = None if nominal is None else torques[1]
+        return Prediction(run.name, run.joints, t, v, y, torques[0], other, scored, True, half)
+
+    # a run too short for its filters still has an (empty) prediction
+    none = np.zeros((len(own), 0))
+    yield part(np.zeros(0), none, none, none, np.zeros((len(rows), 0)))
+    for batch in stream_rows(problem, run):
+        keep = batch.inside
+        yield part(batch.t[keep], batch.v[:, keep], batch.still[:, keep], batch.y[0][:, keep], batch.w[:, keep])
+
+
+def _of_parts(parts: Sequence[Prediction], rows: slice) -> Prediction:
+    """The arrays of several parts one after the other, `rows` of each."""
+
+    def joined(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate([x[..., rows] for x in arrays], axis=-1)
+
+    names = ("t", "v", "measured", "predicted", "nominal", "scored", "half")
+    return replace(parts[0], **{name: joined(name) for name in names})
 
 
 def correlation_rows(residual: Array) -> float:

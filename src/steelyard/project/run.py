@@ -29,6 +29,9 @@ from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 
+# Rows of a run that its figures show.
+SHOWN_ROWS = 4000
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -69,8 +72,8 @@ def run(
     information = observe(problem, progress=progress)
     result = identify(problem, chosen, information, held_out, progress)
     torque = as_identified(problem, result)
-    fitted = tuple(predict(torque, samples, result.theta) for samples in problem.runs)
-    scored = tuple(predict(torque.with_runs([samples]), samples, result.theta) for samples in unseen)
+    fitted = tuple(predict(result, problem, samples, SHOWN_ROWS) for samples in problem.runs)
+    scored = tuple(predict(result, problem.with_runs([samples]), samples, SHOWN_ROWS) for samples in unseen)
     rest = information if result.gains is None else observe(torque, progress=progress)
     rest = rest.without_known()
     robust = robust_fit(base_parameters(problem.model), rest)
@@ -102,9 +105,11 @@ def page_again(
     result, faults = reopened.result, list[str]()
     predictions: tuple[Prediction, ...] = ()
     if not without_logs:
-        torque = as_identified(reopened.fit_problem(progress), result)
+        problem = reopened.fit_problem(progress)
         unseen = reopened.fitted_samples("validate", progress)
-        predictions = tuple(predict(torque.with_runs([run]), run, result.theta) for run in (*torque.runs, *unseen))
+        predictions = tuple(
+            predict(result, problem.with_runs([run]), run, SHOWN_ROWS) for run in (*problem.runs, *unseen)
+        )
     links = {payload.name: payload.link for payload in reopened.model.payloads}
     return render(result, predictions, reopened.project.name, links, faults.append), tuple(faults)
 

@@ -41,7 +41,8 @@ def run_figures(prediction: Prediction, layout: Layout) -> Json:
 
 
 def joint_figure(prediction: Prediction, j: int, unit: str) -> Json:
-    """Top: measured, predicted and nominal effort of joint j; below: residuals; rows that were not scored shaded."""
+    """Top: measured, predicted and nominal effort of joint j; below: residuals with their 95 % band; rows
+    that were not scored shaded."""
     measured, predicted = prediction.measured[j], prediction.predicted[j]
     residual = measured - predicted
     rows = drawn_rows(np.stack([measured, residual]))
@@ -53,6 +54,9 @@ def joint_figure(prediction: Prediction, j: int, unit: str) -> Json:
         data.append(_trace("nominal", t, nominal[rows], stretch))
         data.append(_residual("nominal", t, (measured - nominal)[rows], stretch))
     data.append(_trace("predicted", t, predicted[rows], stretch))
+    if prediction.half is not None:
+        half = prediction.half[j][rows]
+        data += [_residual("band", t, end * half, stretch) for end in (-1.0, 1.0)]
     data.append(_residual("unscored", t, np.where(_widened(~scored), residual[rows], np.nan), stretch))
     data.append(_residual("residual", t, np.where(scored, residual[rows], np.nan), stretch))
     return {"data": data, "layout": _layout(unit, rest_path(prediction.t, prediction.scored[j]))}
@@ -67,6 +71,9 @@ def caption(prediction: Prediction, j: int) -> str:
         nominal = _relative_error(prediction.measured[j], prediction.nominal[j], scored)
         parts[0] += f" (nominal model {numerals.share(nominal)})"
     parts.append(f"{int(scored.sum())} of {count} rows are scored; the others, at rest, are shaded")
+    if prediction.half is not None and scored.any():
+        inside = float(np.mean(prediction.inside[j][scored]))
+        parts.append(f"{numerals.share(inside)} of these lie in the 95 % band of the prediction (thin lines)")
     if not prediction.complete:
         parts.append(f"only the first {count} rows of the run are shown")
     if count > MOST_POINTS:
@@ -142,8 +149,8 @@ def _trace(role: str, t: Array, y: Array, stretch: Rows) -> Json:
 def _residual(role: str, t: Array, y: Array, stretch: Rows) -> Json:
     """A line in the lower panel, without a legend: that of the upper panel applies."""
     lower = {"yaxis": "y2", "showlegend": False}
-    silent = {"hoverinfo": "skip"} if role == "unscored" else {}
-    names = {"nominal": "residual of nominal", "unscored": "residual, not scored"}
+    silent = {"hoverinfo": "skip"} if role in ("unscored", "band") else {}
+    names = {"nominal": "residual of nominal", "unscored": "residual, not scored", "band": "95 % band"}
     return _trace(role, t, y, stretch) | lower | silent | {"name": names.get(role, role)}
 
 

@@ -97,6 +97,7 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
     nominal: () => ({ color: colour("nominal"), width: 1.2, dash: "dot" }),
     residual: () => ({ color: colour("predicted"), width: 1.4 }),
     unscored: () => ({ color: colour("unscored"), width: 1.2 }),
+    band: () => ({ color: colour("predicted"), width: 1, dash: "dot" }),
   };
 
   function painted(figure) {
