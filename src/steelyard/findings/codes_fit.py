@@ -104,6 +104,35 @@ FIT_CODES = (
         "error-bars.md",
     ),
     FindingCode(
+        "repeating-residual",
+        "fit",
+        ("info",),
+        ("estimators",),
+        "the motion repeats itself and so does part of the residual, an error of the model: σ is wider than that of "
+        "blocks of time",
+        "record a motion that does not repeat itself, or add the term that the residual shows",
+        "error-bars.md",
+    ),
+    FindingCode(
+        "friction-misfit",
+        "fit",
+        ("warning",),
+        ("validation",),
+        "the residual against the motion of a joint depends on speed or load: its friction law is wrong, and other "
+        "parameters absorb a part of it",
+        'use the default terms (`terms = "default"`), or add `stribeck` or `load`; `select = true` tries them',
+        "friction.md",
+    ),
+    FindingCode(
+        "friction-untested",
+        "fit",
+        ("info",),
+        ("validation",),
+        "less than 10 s of motion: a wrong friction law cannot be distinguished from noise",
+        "record longer",
+        "friction.md",
+    ),
+    FindingCode(
         "poor-fit",
         "fit",
         ("warning",),

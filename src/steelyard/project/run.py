@@ -28,6 +28,7 @@ from steelyard.regression.observe import Progress, observe
 from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
+from steelyard.validation.lack_of_fit import lack_of_fit
 
 # Rows of a run that its figures show.
 SHOWN_ROWS = 4000
@@ -81,6 +82,7 @@ def run(
         explicit.findings
         + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
         + correlation_finding(fitted, result.clusters)
+        + lack_of_fit(fitted).findings
     )
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     links = {payload.name: payload.link for payload in explicit.model.payloads}

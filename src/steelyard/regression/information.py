@@ -61,7 +61,8 @@ class Information:
     A triangle holds the standard columns that affect the joint (`columns[j]`, indices into the layout), then one column
     per response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the
     torque of these, whose columns are left out. `a + b` is the union of keyed blocks; blocks with equal keys are
-    stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s].
+    stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s], `periods`
+    the period [s] of runs whose motion repeats itself.
     """
 
     layout: Layout
@@ -71,6 +72,7 @@ class Information:
     blocks: Mapping[BlockKey, Triangle]
     block_rows: Mapping[str, int]
     starts: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    periods: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Information) -> Information:
         same = (
@@ -91,8 +93,9 @@ class Information:
         merged = dict(self.blocks)
         for key, triangle in other.blocks.items():
             merged[key] = merged[key] + triangle if key in merged else triangle
-        starts = {**other.starts, **self.starts}
-        return replace(self, blocks=merged, block_rows={**self.block_rows, **other.block_rows}, starts=starts)
+        starts, periods = {**other.starts, **self.starts}, {**other.periods, **self.periods}
+        rows = {**self.block_rows, **other.block_rows}
+        return replace(self, blocks=merged, block_rows=rows, starts=starts, periods=periods)
 
     def on(self, layout: Layout) -> Information:
         """The information on a model with fewer columns: those of `layout`, matched by name."""
@@ -199,6 +202,32 @@ class Information:
                 cluster = tuple(m for m, k in zip(members, group, strict=True) if k == g)
                 if cluster:
                     out.append(cluster)
+        return tuple(out)
+
+    def phases(self, count: int, fewest: int = 5) -> tuple[tuple[tuple[str, str, int], ...], ...]:
+        """Time blocks in about `count` groups of equal phase in the period of their run, at least `fewest` per run; a
+        run that does not repeat itself is grouped by `clusters`.
+
+        Empty if no run repeats itself, or the blocks of one are longer than 1/`fewest` of its period.
+        """
+        if not self.periods:
+            return ()
+        out: list[tuple[tuple[str, str, int], ...]] = []
+        clusters = self.clusters(count)
+        for run in dict.fromkeys(time[0] for time in self.times):
+            own = [group for group in clusters if group[0][0] == run]
+            members = [time for time in self.times if time[0] == run]
+            if run not in self.periods or len(members) < 2:
+                out += own
+                continue
+            period, start = self.periods[run], self.starts[members[0]]
+            length = float(np.median(np.diff([self.starts[time] for time in members])))
+            parts = min(max(len(own), fewest), int(period / length))
+            if parts < fewest:
+                return ()
+            phase = [int(parts * ((self.starts[time] - start) / period % 1.0)) for time in members]
+            found = [tuple(t for t, k in zip(members, phase, strict=True) if k == g) for g in range(parts)]
+            out += [group for group in found if group]
         return tuple(out)
 
 
