@@ -24,6 +24,7 @@ import friction
 import numpy as np
 import p1_tables
 import p3_tables
+import statements
 from claims import Claim
 from intervals import coverage
 from rich.console import Console
@@ -239,6 +240,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Claim]]] = {
     "online": online.claims,
     "design": design.claims,
     "consistent": consistent.claims,
+    "statements": statements.claims,
 }
 
 

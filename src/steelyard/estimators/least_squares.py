@@ -25,6 +25,8 @@ FEWEST_CLUSTERS = 5
 # Leaving out phases of a periodic motion must give wider error bars than leaving out periods of time by this factor
 # (median over the parameters) before an error of the model is assumed to repeat itself.
 REPEATED_ERROR = 1.2
+# ... or by the first factor for more than the second fraction of the parameters.
+FAR_LARGER, A_TENTH = 2.0, 0.1
 # A group of rows that holds all but this fraction of the information on a direction holds all of it.
 LEAST_LEFT = 1e-6
 
@@ -72,6 +74,8 @@ def solve(
 ) -> Estimate:
     """θ̂ = argmin Σ_j w_j² ‖y_j − W_j θ‖² (+ ‖p − Pθ‖²) with classical and leave-one-block-out covariances.
 
+    With fewer than FEWEST_CLUSTERS clusters there is no robust covariance (NaN).
+
     classical (P0 eq. 11):   C = σ̂² (WᵀW)⁻¹,  σ̂² = ‖ρ‖² / (r − b)
     CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
     A cluster is a stretch of time across all joints, so it contains the correlation in time and between joints.
@@ -116,15 +120,15 @@ def solve(
     by_phase = information.phases(CLUSTERS, FEWEST_CLUSTERS) if phases and robust is not None else ()
     if robust is not None and len(by_phase) >= FEWEST_CLUSTERS:
         parts = [stacked(information, used, weights, g) for g in by_phase]
-        factor = median_ratio(adjusted_scores(parts, theta, w), robust)
-        if factor > REPEATED_ERROR:
+        ratio = deviation_ratios(adjusted_scores(parts, theta, w), robust)
+        if beyond_noise(ratio):
             left_out, _ = _leave_one_out(parts, theta, extra)
             robust = robust if left_out is None else wider(robust, left_out)
-        findings += repetition_findings(information, factor)
+            findings += repetition_findings(information, ratio)
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
         np.where(held, 0.0, spread(theta, excited)),
-        spread(robust if robust is not None else classical, excited),
+        spread(robust if robust is not None else np.full_like(classical, np.nan), excited),
         spread(classical, excited),
         held,
         len(groups) if robust is not None else 0,
@@ -184,12 +188,19 @@ def adjusted_scores(parts: Sequence[Array], theta: Array, w: Array) -> Array:
     return out
 
 
-def median_ratio(other: Array, covariance: Array) -> float:
-    """Median of σ'/σ over the parameters that have both. A single ratio scatters by a third, the median by a tenth."""
+def deviation_ratios(other: Array, covariance: Array) -> Array:
+    """σ'/σ of the parameters that have both."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.sqrt(np.diagonal(other) / np.diagonal(covariance))
-    known = np.isfinite(ratio)
-    return float(np.median(ratio[known])) if known.any() else 1.0
+    return ratio[np.isfinite(ratio)]
+
+
+def beyond_noise(ratio: Array) -> bool:
+    """Whether σ'/σ of all parameters is larger than noise makes it: in the median, or far larger for a tenth of them.
+
+    A single ratio scatters by a third, the median by a tenth.
+    """
+    return len(ratio) > 0 and bool(np.median(ratio) > REPEATED_ERROR or np.mean(ratio > FAR_LARGER) > A_TENTH)
 
 
 def wider(covariance: Array, other: Array) -> Array:
@@ -200,9 +211,8 @@ def wider(covariance: Array, other: Array) -> Array:
     return size[:, None] * covariance * size
 
 
-def repetition_findings(information: Information, factor: float) -> tuple[Finding, ...]:
-    if factor <= REPEATED_ERROR:
-        return ()
+def repetition_findings(information: Information, ratio: Array) -> tuple[Finding, ...]:
+    factor = float(np.median(np.maximum(ratio, 1.0)))
     shown = ", ".join(f"{period:.3g} s ('{run}')" for run, period in information.periods.items())
     return (
         Finding(
@@ -248,8 +258,8 @@ def cluster_findings(
             Finding(
                 "few-blocks",
                 "warning",
-                f"only {clusters} independent blocks of time: error bars are the classical ones, which are too narrow "
-                "for correlated residuals",
+                f"only {clusters} independent blocks of time: too few for error bars (the classical ones are too "
+                "narrow for correlated residuals)",
                 fix="record longer",
             )
         )

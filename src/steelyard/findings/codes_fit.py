@@ -81,7 +81,8 @@ FIT_CODES = (
         "fit",
         ("warning",),
         ("estimators", "identification"),
-        "fewer than 5 independent blocks of time: error bars are the classical ones, which are too narrow",
+        "fewer than 5 independent blocks of time: no error bars, or classical ones (`gains`, payloads), which are "
+        "too narrow",
         "record longer, or lower `decimate`",
         "error-bars.md",
     ),
@@ -131,6 +132,16 @@ FIT_CODES = (
         "less than 10 s of motion: a wrong friction law cannot be distinguished from noise",
         "record longer",
         "friction.md",
+    ),
+    FindingCode(
+        "runs-differ",
+        "fit",
+        ("info", "warning"),
+        ("validation",),
+        "the runs of a fit differ in these parameters by more than noise, e.g. friction on different days (with ten "
+        "runs or more the error bars contain it)",
+        "fit runs of one day and temperature together, or record ten runs or more",
+        "error-bars.md",
     ),
     FindingCode(
         "poor-fit",
@@ -218,6 +229,16 @@ FIT_CODES = (
         "estimator `essential`: the cancelled parameters in order, and the increase of the residual; a few per cent is "
         "acceptable",
         "",
+        "estimators/essential.md",
+    ),
+    FindingCode(
+        "essential-biased",
+        "fit",
+        ("warning",),
+        ("estimators",),
+        "estimator `essential`: cancelled parameters are certainly not zero, or the residual rises by more than 3 %: "
+        "the others absorb their effect",
+        'raise `ratio`, set `stop = "f-test"`, or use `wls`',
         "estimators/essential.md",
     ),
     FindingCode(

@@ -29,6 +29,7 @@ from steelyard.regression.outliers import outlying_blocks, outlying_findings
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.validation.lack_of_fit import lack_of_fit
+from steelyard.validation.run_differences import as_clusters, run_differences
 
 # Rows of a run that its figures show.
 SHOWN_ROWS = 4000
@@ -83,6 +84,7 @@ def run(
         + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
         + correlation_finding(fitted, result.clusters)
         + lack_of_fit(fitted).findings
+        + run_differences(result, rest).findings(as_clusters(rest))
     )
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     links = {payload.name: payload.link for payload in explicit.model.payloads}

@@ -16,6 +16,8 @@ from steelyard.model.parameters import Layout
 
 # Blocks per run; beyond this number, neighbours are merged, so that memory stays constant for long logs.
 MOST_BLOCKS = 128
+# With this many runs, each is a cluster.
+RUNS_AS_CLUSTERS = 10
 # Name of the response that holds the torque of the parameters known beforehand.
 KNOWN = "known"
 
@@ -183,19 +185,22 @@ class Information:
     def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[tuple[str, str, int], ...], ...]:
         """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
 
-        A run gets a number of clusters in proportion to its rows, at least one. A cluster has at least `least_rows`
-        rows per joint, so that it represents a stretch of motion and not noise.
+        A run gets a number of clusters in proportion to its rows, at least one; with RUNS_AS_CLUSTERS runs or more,
+        each run is a cluster, since runs may differ. A cluster has at least `least_rows` rows per joint, so that it
+        represents a stretch of motion and not noise.
         """
         rows = dict.fromkeys(self.times, 0)
         for key, triangle in self.blocks.items():
             rows[key[:3]] += triangle.rows
         total = sum(rows.values())
         out: list[tuple[tuple[str, str, int], ...]] = []
+        whole_runs = len({time[0] for time in self.times}) >= RUNS_AS_CLUSTERS
         for run in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == run]
             weight = np.array([rows[time] for time in members])
             most = min(len(members), int(weight.sum() / (least_rows * len(self.joints))))
             share = int(np.clip(round(count * weight.sum() / max(total, 1)), 1, max(most, 1)))
+            share = 1 if whole_runs else share
             middle = np.cumsum(weight) - 0.5 * weight
             group = np.minimum((middle * share / max(weight.sum(), 1)).astype(int), share - 1)
             for g in range(share):

@@ -19,6 +19,7 @@ from steelyard.validation.forward import ForwardScore, ForwardValidation, forwar
 from steelyard.validation.held_out import EffortScore, Validation, validate
 from steelyard.validation.lack_of_fit import BinTest, LackOfFit, lack_of_fit
 from steelyard.validation.residuals import Bin, Whiteness, whiteness
+from steelyard.validation.run_differences import RunDifference, RunDifferences, run_differences
 from steelyard.validation.twin import Twin, TwinParameter, twin
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "LackOfFit",
     "ParameterChange",
     "Row",
+    "RunDifference",
+    "RunDifferences",
     "Twin",
     "TwinParameter",
     "Validation",
@@ -44,6 +47,7 @@ __all__ = [
     "cross_validate_problem",
     "forward_validation",
     "lack_of_fit",
+    "run_differences",
     "twin",
     "validate",
     "whiteness",
