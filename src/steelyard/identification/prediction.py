@@ -20,12 +20,10 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from steelyard._arrays import Array, single_threaded
-from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import covariance_factor
-from steelyard.regression.statistics import positive_autocorrelation
 from steelyard.signals.samples import Samples
 
 # The fraction of unseen rows that a band holds.
@@ -155,34 +153,3 @@ def _of_parts(parts: Sequence[Prediction], rows: slice) -> Prediction:
 
     names = ("t", "v", "measured", "predicted", "nominal", "scored", "half")
     return replace(parts[0], **{name: joined(name) for name in names})
-
-
-def correlation_rows(residual: Array) -> float:
-    """Integrated correlation time in rows, 1 + 2 Σ ρ_k over the initial positive part of the autocorrelation."""
-    return 1.0 if len(residual) < 8 else float(1.0 + 2.0 * positive_autocorrelation(residual).sum())
-
-
-def correlation_finding(predictions: tuple[Prediction, ...], clusters: int) -> tuple[Finding, ...]:
-    """A finding when residuals stay correlated for longer than a third of a left-out block."""
-    if not clusters or not predictions:
-        return ()
-    rows = sum(len(p.t) for p in predictions)
-    block = rows / clusters
-    worst, joint = 0.0, ""
-    for p in predictions:
-        for j, name in enumerate(p.joints):
-            if p.scored[j].sum() > 8:
-                length = correlation_rows((p.measured - p.predicted)[j, p.scored[j]])
-                worst, joint = max((worst, joint), (length, name))
-    if worst <= block / 3 or not all(p.complete for p in predictions):
-        return ()
-    return (
-        Finding(
-            "long-correlation",
-            "warning",
-            f"residuals of {joint} are correlated over {worst:.0f} rows, and a block of time has {block:.0f}: error "
-            "bars are too narrow",
-            joint,
-            "record longer, or add the terms that the residual shows",
-        ),
-    )

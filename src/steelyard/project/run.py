@@ -15,7 +15,7 @@ from steelyard.errors import SteelyardError
 from steelyard.estimators.huber import robust_fit
 from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import Prediction, as_identified, correlation_finding, predict
+from steelyard.identification.prediction import Prediction, as_identified, predict
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
@@ -30,6 +30,7 @@ from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.validation.lack_of_fit import lack_of_fit
 from steelyard.validation.run_differences import as_clusters, run_differences
+from steelyard.validation.score_correlation import correlation_finding
 
 # Rows of a run that its figures show.
 SHOWN_ROWS = 4000
@@ -82,7 +83,7 @@ def run(
     result = result.with_findings(
         explicit.findings
         + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
-        + correlation_finding(fitted, result.clusters)
+        + correlation_finding(result, rest)
         + lack_of_fit(fitted).findings
         + run_differences(result, rest).findings(as_clusters(rest))
     )

@@ -25,7 +25,7 @@ class MAP(Estimator):
 
     `weight` None is chosen from the data: ten blocks of time are left out in turn, and the largest weight is taken
     whose error is within one standard error of the smallest. D holds the `widths`. The error bars then use the widths
-    that the data support (`evidence`) for the error of the file, since the weight is no statement about it.
+    that the data support (`evidence`) for the error of the file, on which the weight says nothing.
     """
 
     weight: float | None = None
