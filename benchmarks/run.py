@@ -9,6 +9,7 @@
     consistent  physically consistent fit of a 7-axis arm and a tree of 30 links, and cvxpy on the same problem
     export      exported C: inverse dynamics, Pinocchio's and our own kernel
     door        processor time of the import and of `--help`
+    many        processor time of `params` on 101 joints and of `check` on 16
     stream      10 million samples × 6 joints from a Parquet file to base parameters
 
 `make bench` runs all and prints one table; `--json` prints the numbers, `--only NAME` runs one part.
@@ -42,6 +43,7 @@ from consistent import bench_consistent, consistent_table
 from door import bench_door, door_table
 from iv import bench_iv, iv_table
 from loops import bench_loops, loops_table
+from many_joints import bench_many_joints, many_joints_table
 
 from design import bench_design, design_table
 from export import bench_export, export_table
@@ -365,6 +367,8 @@ def _table(results: dict[str, dict]) -> str:
         lines += export_table(results["export"])
     if "door" in results:
         lines += door_table(results["door"])
+    if "many" in results:
+        lines += many_joints_table(results["many"])
     return "\n".join(lines)
 
 
@@ -385,6 +389,7 @@ def main() -> None:
             "consistent",
             "export",
             "door",
+            "many",
         ),
     )
     parser.add_argument("--samples", type=int, default=10_000_000)
@@ -407,6 +412,7 @@ def main() -> None:
         "consistent": bench_consistent,
         "export": bench_export,
         "door": bench_door,
+        "many": bench_many_joints,
     }
     results = {name: work() for name, work in parts.items() if chosen.only in (None, name)}
     print(json.dumps(results, indent=1) if chosen.json else _table(results))

@@ -39,7 +39,6 @@ from defaults_compared import (
     settling,
     total_table,
 )
-from promise import GUARD_PERIODS, only
 from real_sets import DATA, PROJECTS
 from rich.console import Console
 from rich.progress import Progress
@@ -53,6 +52,7 @@ from steelyard.identification.term_selection import candidate_terms, independent
 from steelyard.model.model import Model
 from steelyard.model.terms import named_terms, plain_terms
 from steelyard.project.automatic import resolve_auto
+from steelyard.regression.folds import guard_seconds
 from steelyard.regression.information import Information
 from steelyard.regression.outliers import block_seconds
 from steelyard.validation import validate
@@ -132,7 +132,7 @@ def cut(run: Samples, first: float, last: float) -> Samples:
 def unseen(information: Information, problem: Problem, part: Part, furthest: float) -> Information:
     """The information, observed with shifts up to `furthest` [s], without the blocks that the part scores and those
     less than three periods of the parallel filter away from them."""
-    guard = GUARD_PERIODS / (problem.lowpass_hz or np.inf)
+    guard = guard_seconds(problem.lowpass_hz)
     scored = {run.name: (run.used[0] - guard, run.used[1] + guard) for run in part.scored}
     out = set()
     for time_block in information.times:
@@ -142,7 +142,7 @@ def unseen(information: Information, problem: Problem, part: Part, furthest: flo
             low, high = block_seconds(problem, run, time_block[2], rows, furthest)
             if low < scored[run.name][1] and high > scored[run.name][0]:
                 out.add(time_block)
-    return only(information, [time_block for time_block in information.times if time_block not in out])
+    return information.at([time_block for time_block in information.times if time_block not in out])
 
 
 def scored(problem: Problem, estimator: Estimator, part: Part) -> tuple[np.ndarray, np.ndarray, int]:

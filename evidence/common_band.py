@@ -23,10 +23,11 @@ from steelyard.errors import DataError
 from steelyard.identification.delays import BELIEVABLE_S, BELIEVABLE_SAMPLES
 from steelyard.model.model import Model
 from steelyard.regression.decimation import DecimationStream
-from steelyard.regression.folds import Span
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
 
+# A stretch of a run: its name, first and last time [s].
+Span = tuple[str, float, float]
 # Samples per call of the model.
 CHUNK = 4096
 

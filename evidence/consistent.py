@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the cases are the tests' own
 
 import numpy as np
-from claims import Claim
 
 from steelyard import WLS, Problem, identify, observe, read_project
 from steelyard._arrays import Array
@@ -26,6 +25,8 @@ from steelyard.physical.consistency import check_links
 from steelyard.physical.constraints import Constraints
 from steelyard.physical.nearest import nearest_feasible
 from steelyard.project.automatic import resolve_auto
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.setups.tx40 import distance
 from testbed.consistent_cases import (
     Judged,
     Seed,
@@ -36,7 +37,6 @@ from testbed.consistent_cases import (
     random_trial,
     repaired_reference,
 )
-from testbed.tx40_table2 import distance
 
 DATA = ROOT.parent / "shared" / "data"
 SEEDS = 20

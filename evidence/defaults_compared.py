@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from common_band import Fit, Squares, Target
+from common_band import Fit, Span, Squares, Target
 from former_defaults import resolve_former
 from promise import actual_rmse, guarded_fits, promised_rmse
 from real_sets import BANDS_HZ, directions, whole_project
@@ -29,8 +29,7 @@ from steelyard.identification.first_fit import with_load
 from steelyard.identification.identify import identify
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.project import Project
-from steelyard.regression.folds import Span, Time
-from steelyard.regression.information import Information
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import observe
 
 FOLDS = 12

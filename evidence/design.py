@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from claims import Claim
 
 from steelyard import WLS, Model, Problem, Samples, base_parameters, identify, observe, read_project, read_robot
 from steelyard._arrays import Array
@@ -23,6 +22,7 @@ from steelyard.model.terms import named_terms
 from steelyard.motion.bounds import MotionLimits
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
+from steelyard.project.papers.page.claims import Claim
 from steelyard.regression.information import Information, stacked
 
 PROJECTS = Path(__file__).resolve().parent.parent / "examples" / "real"

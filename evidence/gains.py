@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the simulated robot is the tests' own
 
 import numpy as np
-from claims import Claim
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -38,10 +37,11 @@ from steelyard.estimators.gains.tls import tls_covariance, total_least_squares
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.payload import Payload
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.setups import kr270
 from steelyard.project.project import RunSpec
 from steelyard.regression.information import Information
 from steelyard.signals.samples import Samples
-from testbed import kr270
 
 ESTIMATORS: tuple[Estimator, ...] = (Gains(), TLSMixed(), TLS())
 BARS = ("classical", "block left out", "bootstrap")

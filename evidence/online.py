@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from claims import Claim
 from rich.console import Console
 from rich.table import Table
 
@@ -35,6 +34,7 @@ from steelyard.motion.random import random_fourier
 from steelyard.online.causal_filter import Chunk
 from steelyard.online.change_cause import Change
 from steelyard.online.online import ChangeDetection, Online
+from steelyard.project.papers.page.claims import Claim
 from steelyard.project.project import Project
 from steelyard.signals.channels import resolve
 

@@ -6,34 +6,30 @@ Both are root mean squares [N·m | N] of the rows of the fit itself: after its o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from transfer import Trained
 
-import steelyard.regression.folds as guards
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import estimated
 from steelyard.model.base_parameters import base_parameters
-from steelyard.regression.folds import Time
-from steelyard.regression.information import Information
+from steelyard.regression.folds import guarded_folds
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import observe
 from steelyard.regression.scores import Score, score
 from steelyard.signals.samples import Samples
 
 FOLDS = 10
-GUARD_PERIODS = 3.0
 
 
 def promised_rmse(fitted: Trained) -> float:
     """What the identification expects on other motion; NaN if its rows are too few for folds."""
-    stated: Score | None = getattr(fitted.result, "expected", None)
-    if stated is not None:
-        return rmse(stated)
+    if fitted.result.expected is not None:
+        return rmse(fitted.result.expected)
     try:
         parts = [
-            score(only(fitted.information, left_out), theta, "")
+            score(fitted.information.at(left_out), theta, "")
             for left_out, theta in guarded_fits(fitted, fitted.information.clusters(FOLDS))
         ]
     except EstimationError:
@@ -67,16 +63,5 @@ def guarded_fits(fitted: Trained, folds: Sequence[Sequence[Time]]) -> Iterator[t
 
 def away_from(fitted: Trained, left_out: Sequence[Time]) -> Information:
     """The information without the time blocks and their guard."""
-    information = fitted.information
-    guarded_folds = getattr(guards, "guarded_folds", None)
-    if guarded_folds is not None:  # one function for all cross-validations
-        (fold,) = guarded_folds(information, [left_out])
-        return only(information, fold.kept)
-    guard = GUARD_PERIODS / (fitted.problem.lowpass_hz or np.inf)
-    return guards.outside(information, guards.spans(information, left_out), guard)
-
-
-def only(information: Information, times: Sequence[Time]) -> Information:
-    """The information of the given time blocks."""
-    chosen = set(times)
-    return replace(information, blocks={key: part for key, part in information.blocks.items() if key[:3] in chosen})
+    (fold,) = guarded_folds(fitted.information, [left_out])
+    return fitted.information.at(fold.kept)

@@ -126,6 +126,14 @@ def settling(data: Mapping[str, Any]) -> str:
     return f"{taken['present'] / taken['fit']:.1f} times (former rules: {taken['former'] / taken['fit']:.1f} times)"
 
 
+NAMES = {
+    "default_wls": "defaults with wls",
+    "default ": "defaults ",
+    "known_delay": "defaults with the true delay",
+    "other_measure": "filters that are best by the other measure",
+}
+
+
 def generalise(data: Mapping[str, Any]) -> str:
     """Table: ratios to the oracles."""
     rows = ["| cases | measure | ratio | within 1.1 | median | largest |", "|---|---|---|---|---|---|"]
@@ -134,7 +142,9 @@ def generalise(data: Mapping[str, Any]) -> str:
             kind, measure = name.split()
             cases = f"{seed['real']} transfers, real" if kind == "real" else f"{seed['simulated']}, seed {seed['seed']}"
             for which, one in figures.items():
-                ratio = which.replace("default_wls", "defaults with wls").replace("default ", "defaults ")
+                ratio = which
+                for name_of, told in NAMES.items():
+                    ratio = ratio.replace(name_of, told)
                 numbers = f"{100.0 * one['near']:.0f} %", f"{one['median']:.2f}", f"{one['largest']:.2f}"
                 rows.append("| " + " | ".join((cases, measure, ratio, *numbers)) + " |")
     return "\n" + "\n".join(rows) + "\n"

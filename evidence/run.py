@@ -11,8 +11,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +22,9 @@ sys.path.insert(0, str(ROOT / "tests"))  # the oracles and random trees are the 
 
 import consistent
 import friction
+import legs
 import numpy as np
-import p1_tables
-import p3_tables
 import statements
-from claims import Claim
 from intervals import coverage
 from rich.console import Console
 from rich.progress import track
@@ -33,6 +32,7 @@ from rich.table import Table
 
 import design
 import online
+import papers
 from steelyard import (
     MAP,
     WLS,
@@ -50,6 +50,8 @@ from steelyard import (
 )
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.project.papers.page.claims import Claim
+from steelyard.project.papers.registry import PAPERS
 from steelyard.project.project import Project
 
 DATA = ROOT.parent / "shared" / "data"
@@ -221,12 +223,7 @@ def placebos(quick: bool) -> Iterator[Claim]:
         yield Claim.of(f"{name}: placebos that pass, {how}", bar, holds, "{} of {}", passed, tried)
 
 
-def p3(quick: bool) -> Iterator[Claim]:
-    for part in p3_tables.PARTS:
-        yield from p3_tables.claims(part, quick)
-
-
-PARTS: dict[str, Callable[[bool], Iterator[Claim]]] = {
+PARTS: dict[str, Callable[[bool], Iterable[Claim]]] = {
     "counts": counts,
     "oracles": oracles,
     "invariance": invariance,
@@ -235,8 +232,8 @@ PARTS: dict[str, Callable[[bool], Iterator[Claim]]] = {
     "transfer": transfer,
     "delays": delays,
     "placebos": placebos,
-    "p1": p1_tables.claims,
-    "p3": p3,
+    **{paper: partial(papers.claims, paper) for paper in PAPERS},
+    "legs": legs.claims,
     "online": online.claims,
     "design": design.claims,
     "consistent": consistent.claims,
@@ -289,6 +286,9 @@ def main() -> None:
         claims = list(made([n for n in PARTS if chosen.only in (None, n)], chosen.quick))
         console = Console(width=180)
         console.print(table(claims))
+        for part, claim in claims:
+            if not claim.holds:
+                console.print(f"BROKEN ({part}): {claim.claim}: {claim.measured}, not {claim.bar}")
         console.print(f"{broken(claims)} broken claims; {time.perf_counter() - start:.0f} s")
     if chosen.json:
         print(json.dumps(document(claims, chosen.quick), indent=1, ensure_ascii=False, allow_nan=False))

@@ -17,7 +17,7 @@ filters, both sets of terms, and wls or map | consistent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -90,6 +90,14 @@ def trained(resolved: Resolved) -> Trained:
     return Trained(resolved.project, problem, information, estimator, identify(problem, estimator, information))
 
 
+def with_delay(fitted: Trained, delay: Sequence[float]) -> Trained:
+    """The fit with other delays [s], (n,)."""
+    problem = replace(fitted.problem, delay=tuple(delay))
+    information = observe(problem)
+    project = fitted.project.with_prepare(delay=list(delay))
+    return Trained(project, problem, information, fitted.estimator, identify(problem, fitted.estimator, information))
+
+
 def by_defaults(project: Project) -> Trained:
     """What `steelyard identify` finds with nothing set."""
     return trained(resolve_auto(project))
@@ -116,14 +124,16 @@ class Point(NamedTuple):
 class Transfer:
     """A project with runs to identify and to validate, and the low-pass [Hz] of the scores.
 
-    delay   of the oracle [s], (n,); `true` gives the relative error of a fit against true torques, where these are
-            known
+    delay    of the oracle [s], (n,); `true` gives the relative error of a fit against true torques, where these are
+             known
+    oracles  those whose grid is computed: "filters" alone needs a fifth of it
     """
 
     project: Project
     band_hz: float
     delay: Sequence[float]
     true: Callable[[Fit], float] | None = None
+    oracles: tuple[str, ...] = tuple(ORACLES)
 
     @cached_property
     def highest(self) -> float:
@@ -158,7 +168,7 @@ class Transfer:
             filters = self.project.with_prepare(
                 lowpass_hz=lowpass, cutoff_hz=cutoff, derivatives="differences", delay=list(self.delay)
             )
-            for terms in ("plain", "default"):
+            for terms in ("plain", "default") if "all" in self.oracles else ("default",):
                 for name, errors in self._points(filters.with_spec(terms=terms), terms == "default"):
                     yield Point(lowpass, terms, name, errors)
 
@@ -171,7 +181,8 @@ class Transfer:
         except SteelyardError:
             return
         inertial = Consistent() if model.layout.nominal is None else MAP()
-        for estimator in (WLS(), inertial, *((project.estimator(),) if with_default else ())):
+        others = (WLS(), inertial) if "all" in self.oracles else ()
+        for estimator in (*others, *((project.estimator(),) if with_default else ())):
             try:
                 result = identify(problem, estimator, information)
             except SteelyardError:

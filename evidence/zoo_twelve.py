@@ -124,7 +124,8 @@ class Drives:
 
 
 def motion(robot: Robot, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """t (N,) and q, v, a (n, N): Fourier series about the middle of the range, over at most ±1.5 rad or m of it."""
+    """t (N,) and q, v, a (n, N): Fourier series about the middle of the range, over at most ±1.5 rad or m of it, and
+    no faster than the limits of the file."""
     t = np.arange(int(SECONDS * RATE_HZ)) / RATE_HZ
     lower, upper = np.array([(axis.limits.lower, axis.limits.upper) for axis in robot.axes]).T
     lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
@@ -133,8 +134,9 @@ def motion(robot: Robot, rng: np.random.Generator) -> tuple[Array, Array, Array,
     size = rng.normal(size=(robot.dof, 2, HARMONICS)) / np.arange(1, HARMONICS + 1)
     sine, cosine = np.sin(np.outer(w, t)), np.cos(np.outer(w, t))
     q = size[:, 0] @ sine + size[:, 1] @ cosine
-    scale = half / np.abs(q).max(axis=1)
     v = (size[:, 0] * w) @ cosine - (size[:, 1] * w) @ sine
+    fastest = np.array([axis.limits.velocity or np.inf for axis in robot.axes])
+    scale = np.minimum(half / np.abs(q).max(axis=1), 0.9 * fastest / np.abs(v).max(axis=1))
     a = -(size[:, 0] * w**2) @ sine - (size[:, 1] * w**2) @ cosine
     middle = 0.5 * (lower + upper)
     return t, middle[:, None] + scale[:, None] * q, scale[:, None] * v, scale[:, None] * a
@@ -210,7 +212,7 @@ def outcome(number: int) -> Outcome:
             written(chosen, robot, folder / log, t, ENCODER * np.round(q / ENCODER), tau, rng)
         assert drives is not None
         steelyard(folder, "init", str(path), "first.csv")
-        is_right = map_is_right(chosen, robot, tomllib.loads((folder / "project.toml").read_text("utf-8")))
+        is_right = map_is_right(chosen, path, robot, tomllib.loads((folder / "project.toml").read_text("utf-8")))
         checked = steelyard(folder, "check", "project.toml")
         steelyard(folder, "identify", "project.toml", "--estimator", "wls")
         scored = steelyard(folder, "validate", "project-run", "second.csv")
@@ -229,7 +231,7 @@ def outcome(number: int) -> Outcome:
     return Outcome(chosen.file, robot.dof, len(truth), covered, is_right, tuple(alarms), error, taken)
 
 
-def map_is_right(chosen: Chosen, robot: Robot, project: dict[str, Any]) -> bool:
+def map_is_right(chosen: Chosen, path: Path, robot: Robot, project: dict[str, Any]) -> bool:
     """Whether the project names the right column, unit and sign for every joint, and holds what is not logged."""
     channels = project["channels"]
     for (pattern, unit), key in ((chosen.position, "q"), (chosen.effort, "effort")):
@@ -240,7 +242,8 @@ def map_is_right(chosen: Chosen, robot: Robot, project: dict[str, Any]) -> bool:
         if given["columns"] != columns or set(units) != {unit} or np.any(signs != 1.0):
             return False
     clock = {"column": chosen.clock[0], "unit": chosen.clock[1]}
-    return channels["time"] == clock and tuple(project.get("hold", ())) == chosen.absent
+    held = read_robot(path, held=tuple(project.get("hold", ()))).held
+    return channels["time"] == clock and held == robot.held
 
 
 def true_parameters(model: Model, drives: Drives) -> Array:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
+# Numbers from files beyond this are refused, in any unit: their squares and fourth powers must stay finite.
+LARGEST = 1e30
 
 P = ParamSpec("P")
 R = TypeVar("R")

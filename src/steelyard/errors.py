@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -16,6 +17,11 @@ __all__ = [
     "SimulationError",
     "SteelyardError",
 ]
+
+
+# Characters that a terminal or a browser obeys instead of showing: controls (also of 8 bits), line separators, those
+# that turn the direction of writing round, and halves of characters.
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class SteelyardError(Exception):
@@ -58,6 +64,23 @@ class MissingExtraError(SteelyardError):
             f"{purpose} needs the package '{package}', which is not installed. "
             f'Install it with: pip install "steelyard[{extra}]"'
         )
+
+
+def printable(text: str, kept: str = "") -> str:
+    r"""The text with control characters written out, "\x1b[31m", so that none reaches a terminal or a page; those in
+    `kept` stay as they are."""
+    return _COMMANDS.sub(lambda found: found[0] if found[0] in kept else _written_out(found[0]), text)
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raises an error if a name contains a control character."""
+    if _COMMANDS.search(name):
+        raise SteelyardError(f"The name '{printable(name)}' of a {kind} contains a control character: rename it.")
+
+
+def _written_out(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def choices(kind: str, given: object, valid: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from steelyard._arrays import Array
+from steelyard.cli.door.commands import COMMANDS
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots import builtin_robots
 from steelyard.project.result_file import read_result
@@ -238,6 +239,7 @@ def test_a_failed_replacement_keeps_the_earlier_run(
             raise OSError(errno.ENOSPC, "No space left on device")
         rename(source, target)
 
+    monkeypatch.setattr("steelyard.project.output_folder.exchange", lambda one, other: False)
     monkeypatch.setattr("steelyard.project.output_folder.os.rename", full)
     told = steelyard("identify", project, "--out", out, "--estimator", "ls")
     assert told.code == 2
@@ -297,6 +299,34 @@ def test_demo(steelyard: Run, tmp_path: Path) -> None:
     # the project it wrote runs by itself, into the same numbers
     again = steelyard("identify", out / "project.toml", "--out", tmp_path / "again", "--json").document
     assert again["parameters"] == data["parameters"]
+
+
+@pytest.mark.slow
+def test_demo_prints_verdict_lamps_commands_and_report_in_under_40_lines(steelyard: Run, tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    told = steelyard("demo", "planar2r", "--out", out)
+    lines = told.err.splitlines()
+    assert len(lines) < 40
+    assert any(line.startswith("Explains ") for line in lines)
+    lamps = [line for line in lines if line.startswith(("[+] ", "[!] ", "[x] ", "[?] "))]
+    assert [line.partition(": ")[0][4:] for line in lamps] == [
+        "Predicts unseen motion", "Parameters physical", "Good enough for simulation",
+    ]  # fmt: skip
+    start = lines.index("Next:")
+    assert all(line.startswith("  steelyard ") for line in lines[start + 1 : start + 4])
+    assert lines[-1] == f"Report: {out / 'project-run' / 'report.html'}"
+    page = (out / "project-run" / "report.html").read_text("utf-8")
+    document = json.loads((out / "project-run" / "result.json").read_text("utf-8"))
+    assert f"<title>planar2r · {document['date']}</title>" in page
+    # the folder it was made in is the one it is in
+    assert all(run["source"] == str(out / run["name"]) for run in document["runs"])
+    # every lamp's command is one that the command line knows
+    for lamp in document["lamps"]:
+        words = lamp["command"].split()
+        assert words[0] == "steelyard"
+        assert words[1] in COMMANDS
+    with_tables = steelyard("demo", "planar2r", "--out", out, "--table").err
+    assert "Errors per joint" in with_tables
 
 
 def test_demo_leaves_other_things_alone(steelyard: Run, tmp_path: Path) -> None:

@@ -24,10 +24,13 @@ from steelyard.identification.weighing import FREE
 from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import TERMS
 from steelyard.online.online import WATCH
+from steelyard.project.demos.adapt import RULES as UPDATE_RULES
 from steelyard.project.excite import FAMILIES
+from steelyard.project.papers.registry import PAPERS
 from steelyard.project.watch import FOLLOWED_FILES
 from steelyard.regression.forgetting import RULES
 from steelyard.report.printers import PRINTERS
+from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.validation.twin import RUNS
 
 HEAVY = ("numba", "scipy", "polars", "plotly", "clarabel", "jinja2")
@@ -199,11 +202,14 @@ def test_help_shows_the_values_that_commands_take() -> None:
     assert tuple(FORMATS) == option_values.MOTION_FILES
     assert tuple(TARGETS) == option_values.EXPORT_TARGETS
     assert option_values.robots("") == list(builtin_robots())
+    assert tuple(CONTROLLERS) == option_values.CONTROLLERS
     assert tuple(FREE) == option_values.FREE
     assert FAMILIES == option_values.FAMILIES
     assert RULES == option_values.FORGETTING
     assert FOLLOWED_FILES == option_values.FOLLOWED_FILES
     assert UNLOADED == option_values.UNLOADED
     assert RUNS == option_values.TWIN_RUNS
+    assert PAPERS == option_values.PAPERS
+    assert UPDATE_RULES == option_values.UPDATE_RULES
     assert tuple(PRINTERS) == tuple(f".{name}" for name in option_values.TABLES)
     assert (WATCH.learn_s, WATCH.false_alarms_per_hour) == (option_values.LEARN_S, option_values.FALSE_ALARMS_PER_HOUR)

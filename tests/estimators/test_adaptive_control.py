@@ -42,10 +42,20 @@ from steelyard.model.payload import Payload
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.motion.trajectory import Trajectory
+from steelyard.project.papers.setups.planar import (
+    CONTROL,
+    NEVER,
+    P,
+    coordinates,
+    driven,
+    one_motion,
+    planar,
+    truth_of,
+    varied_motions,
+)
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.simulation.plant import Plant
-from testbed.p1 import CONTROL, NEVER, P, coordinates, driven, one_motion, planar, truth_of, varied_motions
 from testbed.simulated import arm, model_of, samples_of
 
 

@@ -19,6 +19,7 @@ from steelyard.errors import EstimationError, SteelyardError
 from steelyard.estimators import WLS, Consistent, ConsistentGains, Estimate, Gains, named_estimator
 from steelyard.estimators.consistent import consistent_gains
 from steelyard.estimators.consistent.priors import REGULARISERS, pull
+from steelyard.estimators.consistent.slack import SLACK
 from steelyard.estimators.estimator import options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.formats.robots import read_robot
@@ -206,6 +207,21 @@ def test_cvxpy_agrees(noisy: Case, regulariser: str, weight: float) -> None:
     )
     wanted = noisy.base.map @ oracle(noisy, regulariser, weight, lambda x, layout: [])
     np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
+
+
+def test_slack_is_the_strongest_prior_of_the_bodies_that_hardly_costs(noisy: Case) -> None:
+    def misfit(weight: float | str) -> tuple[float, float]:
+        found = Consistent(weight, "pull-back").estimate(None, noisy.base, noisy.information)
+        assert found.certificate is not None
+        return float(np.linalg.norm(noisy.rows @ np.append(-found.value, 1.0))), found.certificate.weight
+
+    size, weight = misfit("slack")
+    least = Consistent().estimate(None, noisy.base, noisy.information).value
+    allowed = (1.0 + SLACK) * float(np.linalg.norm(noisy.rows @ np.append(-least, 1.0)))
+    assert 1e-3 < weight < 1e6
+    assert 0.98 * allowed < size <= allowed * (1.0 + 1e-3)  # the smallest weight has a little of the prior already
+    # a number pulls the drives too, to what the file and the efforts say of them
+    assert misfit(2.0 * weight)[0] > allowed
 
 
 HULL = np.array([[0.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.3], [0.05, 0.05, 0.05]])

@@ -221,7 +221,8 @@ def bits(information: Information) -> list[bytes]:
 def same(one: object, other: object) -> bool:
     """Equal to the bit, arrays with their NaN included."""
     if is_dataclass(one):
-        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+        compared = [f for f in fields(one) if f.compare]
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in compared)
     if isinstance(one, np.ndarray | float):
         return np.array_equal(one, other, equal_nan=True)  # type: ignore[arg-type]
     return one == other

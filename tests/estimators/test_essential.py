@@ -19,6 +19,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
 from steelyard.project.documents import text
+from steelyard.project.papers.p4_recorded import next_to_table_1
 from steelyard.project.project import read_project
 from steelyard.project.result_file import document, identification
 from steelyard.regression.information import Information, stacked
@@ -28,7 +29,6 @@ from steelyard.signals.samples import Samples
 from test_real_data import ROOT, opened
 from testbed.places import shared_data
 from testbed.simulated import arm, model_of, motion_of, truth_of
-from testbed.tx40_table2 import beside_p4, print_beside_p4
 
 # zero in the truth of `problem_of`: frictions and offsets, which motion shows well, and an inertia
 ZERO = ("joint1.off", "joint2.Fv", "joint3.off", "link3.XY")
@@ -315,18 +315,16 @@ def test_options_in_a_project_file(tmp_path) -> None:
 # --- Recorded data ----------------------------------------------------------------------------------------------------
 
 
-def test_tx40_beside_p4() -> None:
+def test_tx40_next_to_p4() -> None:
     """0–6 s, r_σ = 30: twelve parameters within 10 % of P4 Table I, a log of the same type of robot."""
-    reference = json.loads(shared_data("staubli_tx40", "reference_results.json").read_text("utf-8"))
+    shared_data("staubli_tx40")
     project = opened(ROOT / "examples" / "real" / "tx40.toml")
     model = project.model()
     problem = project.problem(model, project.samples(model.robot, "identify"))
     result = identify(problem, Essential(ratio=30.0))
     assert 22 <= len(result.base) - len(result.cancelled) <= 31
     assert result.relative_error.total <= 0.053
-    lines = beside_p4(result, reference["paper_AIM2017_table_I"]["parameters"])
-    print_beside_p4(lines)
-    assert len(lines) == 12
-    for line in lines:
-        assert abs(line.relative) < 0.10, line
-        assert abs(line.sigmas) < 2.5, line
+    rows = {row.name: row for row in next_to_table_1(result)}
+    for name in ("ZZ1", "Fv1", "Fc1", "ZZ2", "MX2", "Fv2", "MY3", "Fv3", "Fv4", "Fv5", "Fv6", "Fvm6"):
+        assert abs(rows[name].value / rows[name].printed - 1.0) < 0.10, rows[name]
+        assert abs(rows[name].difference) < 2.5, rows[name]

@@ -20,10 +20,10 @@ from steelyard.estimators.gains.solvers import mixed_tls, separable
 from steelyard.estimators.gains.tls import total_least_squares
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.parameters import Column, Layout
+from steelyard.project.papers.setups.kr270 import GAINS, kr270, logged, payload, runs
 from steelyard.regression.information import BlockKey, Information, Triangle
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from testbed.kr270 import GAINS, kr270, logged, payload, runs
 
 ALL_THREE = [Gains(), TLSMixed(), TLS()]
 UNITLESS = [Gains(), TLSMixed()]

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from steelyard._arrays import Array
 from steelyard.errors import ModelError, OutputError
 from steelyard.export.code.c import FLAGS, TOLERANCE, c_files, compiled_parity
+from steelyard.export.code.casadi import casadi_file
 from steelyard.export.code.expressions import Program, combination, named, number
 from steelyard.export.code.parts import parts
 from steelyard.export.code.python import imported_parity, python_file
@@ -229,6 +231,38 @@ def test_python_has_every_law(tmp_path_factory, seed: int, joints: int, width: f
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [0.0, 0.1])
+def test_casadi_has_every_law_and_its_torques_are_those_of_python_and_c(width: float, tmp_path: Path) -> None:
+    casadi: Any = pytest.importorskip("casadi")
+    identified = furnished_model(17, 4, width)
+    made = casadi_file(identified, "arm")
+    assert made.parity is not None
+    assert made.parity.relative < TOLERANCE
+    module, numpy_module = imported(made, tmp_path), imported(python_file(identified, "arm"), tmp_path)
+    states = random_states(identified.model, 20, 5)
+    assert apart(np.array(module.inverse_dynamics(*states)), numpy_module.inverse_dynamics(*states)) < TOLERANCE
+    assert apart(np.array(module.gravity(states.q)), numpy_module.gravity(states.q)) < TOLERANCE
+    if shutil.which("cc"):
+        compiled = library(c_files(identified, "arm"), tmp_path)
+        torque = called(compiled.arm_inverse_dynamics, (4,), *states)
+        assert apart(np.array(module.inverse_dynamics(*states)), torque) < TOLERANCE
+    # it can be differentiated: ∂τ/∂a is the mass matrix, of which rotors that turn together have more
+    q, a = casadi.SX.sym("q", 4), casadi.SX.sym("a", 4)
+    slope = casadi.Function("slope", [q, a], [casadi.jacobian(module.inverse_dynamics(q, 0 * q, a), a)])
+    mass = numpy_module.mass_matrix(states.q[:, 0])
+    if not width:
+        assert apart(np.array(slope(states.q[:, 0], states.a[:, 0])), mass) < 1e-9
+
+
+def test_casadi_is_written_without_casadi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    made = casadi_file(small())
+    assert made.parity is None
+    assert "Not evaluated" in made.read_back
+    assert b"from casadi import SX, Function" in made.files[next(iter(made.files))]
+
+
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("width", [0.0, 0.1])
 def test_c_has_every_law(width: float, tmp_path: Path) -> None:
@@ -332,7 +366,7 @@ def test_python_runs_alone_with_numpy(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_compiler
 def test_names_of_any_kind_do_no_harm() -> None:
-    wild = ('"; */ int x; /*', "back\\slash\nnew ??/ line")
+    wild = ('"; */ int x; /*', "back\\slash new ??/ line")
     robot = arm(2, 'a "robot" */ \\')
     joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, wild, strict=True))
     links = tuple(replace(link, name=f"{name}'") for link, name in zip(robot.links, wild, strict=True))
@@ -659,7 +693,7 @@ def test_export_of_a_table_robot_makes_a_new_file_and_edits_it_the_next_time(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--to", "dll"), "Valid: urdf, mjcf, c, python, latex"),
+        (("--to", "dll"), "Valid: urdf, mjcf, sdf, c, python, casadi, latex"),
         (("--to", "c", "--source", "x.urdf"), "target 'c' does not take the option 'source': leave it out."),
         (("--to", "urdf", "--name", "x"), "does not take the option 'name'"),
         (("--to", "c", "--regroupings"), "does not take the option 'regroupings'"),
@@ -730,7 +764,7 @@ def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run
     terms = 'terms = ["rotor", "viscous", "coulomb", "offset", "power-law"]'
     project.write_text(PROJECT.replace('terms = "plain"', terms), "utf-8")
     assert steelyard("identify", project, "--out", workplace / "rich").code == 0
-    told = steelyard("export", workplace / "rich", "--to", "urdf", "--json")
+    told = steelyard("export", workplace / "rich", "--to", "urdf", "--exact", "--json")
     assert told.code == 0, told.err
     lines = {one["joint"]: one for one in told.document["friction"]}
     assert set(lines) == {"joint1", "joint2"}
@@ -741,6 +775,12 @@ def test_friction_that_is_more_than_a_line_is_told_joint_by_joint(steelyard: Run
         assert one["lost"] > 0.0
         assert f'friction="{one["friction"]!r}"' in text or one["friction"] == 0.0
         assert f"Friction of {name}: " in " ".join(told.document["left_out"])
+    # without --exact the line is that of the logged motion, and the file is worth more
+    fitted = steelyard("export", workplace / "rich", "--to", "urdf", "--out", workplace / "fit.urdf", "--json").document
+    assert fitted["friction"] == []
+    assert "Friction beyond damping and friction (Fp50)" in " ".join(fitted["left_out"])
+    errors = [one["scores"]["fitted"]["file"]["total"] for one in (fitted, told.document)]
+    assert errors[0] < errors[1]
 
 
 @pytest.mark.slow

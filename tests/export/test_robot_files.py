@@ -525,7 +525,7 @@ def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
     assert first.drive.viscous > 0.0
     assert export.friction[0].up_to == SPEED
     assert export.friction[0].much
-    assert 'terms = "plain"' in export.notes[0]
+    assert "without --exact" in export.notes[0]
     assert first.name in export.notes[0]
 
 

@@ -88,8 +88,8 @@ def test_a_target_without_an_ending_writes_a_folder(steelyard: Run, result: Path
         (("masses", "--source", "x.urdf"), "does not take the option 'source'"),
         (("values", "--name", "x"), "does not take the option 'name': leave it out. It takes: no options."),
         (("latex", "--load", "box"), "load 'box'"),
-        (("mases",), "Unknown export target 'mases'. Did you mean 'masses'? Valid: urdf, mjcf, c, python, latex, "
-                     "masses, values."),
+        (("mases",), "Unknown export target 'mases'. Did you mean 'masses'? Valid: urdf, mjcf, sdf, c, python, "
+                     "casadi, latex, masses, values."),
     ],
 )  # fmt: skip
 def test_options_that_it_does_not_take_are_refused(

@@ -18,8 +18,9 @@ import polars as pl
 import pytest
 
 from steelyard.errors import DataError, MissingExtraError
-from steelyard.formats import packed
 from steelyard.formats.logs import read_recording
+from steelyard.formats.packed import PackedLog, unpack
+from steelyard.formats.reader_process.limits import UNPACKED_GB
 
 ROWS = 2000
 TEXT = b"t,q1\n" + b"".join(b"%d,%d\n" % (k, k * k) for k in range(ROWS))
@@ -95,20 +96,20 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path, monkeypa
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(bomb))
     (tmp_path / "a.csv.zst").write_bytes(zstd(bomb))
     zipped(tmp_path / "a.zip", **{"a.csv": bomb})
-    monkeypatch.setenv(packed.LIMIT_VARIABLE, "0.001")
+    monkeypatch.setenv(UNPACKED_GB[0], "0.001")
     for name in ("a.csv.gz", "a.csv.zst", "a.zip"):
-        refused(tmp_path / name, "unpacks to more than 0.001 GB", packed.LIMIT_VARIABLE)
+        refused(tmp_path / name, "unpacks to more than 0.001 GB", UNPACKED_GB[0])
     # a zip whose index understates the size: never more than the limit and one block are unpacked
     lying = bytearray((tmp_path / "a.zip").read_bytes())
     at = lying.index(b"PK\x01\x02") + 24
     lying[at : at + 4] = (5).to_bytes(4, "little")
     (tmp_path / "lying.zip").write_bytes(lying)
     refused(tmp_path / "lying.zip", "'lying.zip' is damaged", "ends early")
-    monkeypatch.setenv(packed.LIMIT_VARIABLE, "0.01")
+    monkeypatch.setenv(UNPACKED_GB[0], "0.01")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(TEXT))
     assert read_recording(tmp_path / "b.csv.gz").columns == ("t", "q1")
-    monkeypatch.setenv(packed.LIMIT_VARIABLE, "much")
-    refused(tmp_path / "b.csv.gz", f"{packed.LIMIT_VARIABLE} must be a positive number of gigabytes, not 'much'")
+    monkeypatch.setenv(UNPACKED_GB[0], "much")
+    refused(tmp_path / "b.csv.gz", f"{UNPACKED_GB[0]} must be a positive number of gigabytes, not 'much'")
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])
@@ -150,7 +151,7 @@ def test_contents_that_are_no_log_are_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", None)
     monkeypatch.delattr("backports.zstd", raising=False)
     with pytest.raises(MissingExtraError, match=r"steelyard\[zstd\]"):
-        read_recording(tmp_path / "a.csv.zst")
+        unpack(PackedLog(tmp_path / "a.csv.zst", ".zst"), tmp_path / "plain")
 
 
 def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:

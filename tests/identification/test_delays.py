@@ -79,6 +79,15 @@ def test_delays_are_recovered_within_their_error_bars(late: tuple[float, ...]) -
         assert found.doubtful == ("joint3",)
 
 
+@pytest.mark.parametrize("lowpass_hz", [40.0, 75.0])
+def test_noise_alone_is_no_delay(lowpass_hz: float) -> None:
+    """With a parallel filter up to near half the rate, most of the residual is noise."""
+    found = [estimate_delays(problem_of([0.0] * 3, seed, 2.0, lowpass_hz=lowpass_hz, decimate=1)) for seed in range(4)]
+    common = np.array([RATE * one.common / (RATE * one.common_std) for one in found])
+    assert abs(common.mean()) < 1.5
+    assert np.abs(common).max() < 4.0
+
+
 @pytest.mark.slow
 def test_error_bars_cover() -> None:
     late = np.array([2.3, -1.1, 0.4])

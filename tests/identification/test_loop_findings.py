@@ -14,7 +14,7 @@ from steelyard.estimators import WLS
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
 from steelyard.identification.identify import identify
-from steelyard.identification.loop_findings import loop_findings
+from steelyard.identification.legs import loop_findings
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.terms import Rotor, Viscous

@@ -12,7 +12,6 @@ import pytest
 from steelyard._arrays import Array
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.identification.term_selection import (
-    LeftOut,
     Offer,
     Selection,
     TermTrial,
@@ -41,6 +40,7 @@ from steelyard.model.terms import (
     rich_terms,
 )
 from steelyard.motion.random import random_fourier
+from steelyard.regression.folds import guarded_folds
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.prepare import Preparation, prepare
@@ -300,7 +300,7 @@ def test_left_out_errors_are_those_of_refits(seed: int) -> None:
     problem = wide()
     information, base = observe(problem), base_parameters(problem.model)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, [LeftOut(own, own) for own in folds])
+    chooser = _Chooser(problem.model, problem.model.terms, information, guarded_folds(information, folds))
     active = np.random.default_rng(seed).random(len(problem.model.layout)) < 0.8
     active[[column.owner.startswith("link") for column in problem.model.layout.columns]] = True
     used = np.array([c for c in base.kept if active[c]])
@@ -330,7 +330,7 @@ def test_a_trial_says_what_the_folds_say() -> None:
     problem = wide()
     information = observe(problem)
     folds = [tuple(time for time in information.times if time[0] == run.name) for run in problem.runs]
-    chooser = _Chooser(problem.model, problem.model.terms, information, [LeftOut(own, own) for own in folds])
+    chooser = _Chooser(problem.model, problem.model.terms, information, guarded_folds(information, folds))
     without, including = np.array([4.0, 9.0, 1.0, 2.0, 4.0]), np.array([2.0, 8.0, 2.0, 1.0, 3.0])
     trial = chooser._trial("joint2", "x", without, including)
     effort = sum(np.sum(information.gathered(1, fold).r[:, -1] ** 2) for fold in folds)

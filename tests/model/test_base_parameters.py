@@ -157,6 +157,26 @@ def test_tolerance_is_the_sine_of_an_angle_whatever_the_units() -> None:
         assert independent_columns(matrix, 1e-4).kept == (0,)
 
 
+def test_wide_matrices_are_reduced_in_panels_without_a_difference() -> None:
+    """200 columns, every third of them a sum of two before it, in other panels or the same."""
+    rng = np.random.default_rng(3)
+    columns: list[Array] = []
+    for k in range(200):
+        spanned = k > 1 and k % 3 == 2
+        columns.append(columns[k - 1] - 0.3 * columns[k // 2] if spanned else rng.normal(size=300))
+    found = independent_columns(np.column_stack(columns), 1e-8)
+    assert found.dropped == tuple(range(2, 200, 3))
+    assert found.largest_dropped < 1e-13
+    assert found.smallest_kept > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_of_many_joints(seed: int) -> None:
+    """The rows of joints are reduced branch by branch before columns are compared."""
+    model = Model(random_tree(np.random.default_rng(seed), 24), [Rotor(), Viscous()])
+    check(model, base_parameters(model))
+
+
 def test_more_columns_than_rows_keeps_no_more_than_rows() -> None:
     found = independent_columns(np.random.default_rng(2).normal(size=(4, 9)), 1e-8)
     assert found.kept == (0, 1, 2, 3)

@@ -16,7 +16,16 @@ from steelyard.estimators.gradient.update_rules import (
     follow,
 )
 from steelyard.motion.trajectory import dwell
-from testbed.p1 import NEVER, P_OF_FIVE, START_OF_FIVE, P, driven, one_motion, rows_of_five, varied_motions
+from steelyard.project.papers.setups.planar import (
+    NEVER,
+    P_OF_FIVE,
+    START_OF_FIVE,
+    P,
+    driven,
+    one_motion,
+    rows_of_five,
+    varied_motions,
+)
 
 # Motions differ in what they show: figures are medians over so many draws.
 DRAWS = 8

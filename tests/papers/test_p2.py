@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,19 +27,21 @@ from steelyard.model.parameters import INERTIAL, inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.motion.random import random_points
 from steelyard.motion.trajectory import TrapezoidalAcceleration
+from steelyard.project.papers.p2 import in_other_units
+from steelyard.project.papers.setups import kr270
+from steelyard.project.papers.setups.tx40 import table2, tx40
 from steelyard.project.project import read_project
-from steelyard.regression.information import Information, Triangle
+from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
-from testbed import kr270
 from testbed.trees import random_state
-from testbed.tx40_table2 import table2, tx40
 
 ALL_THREE = [Gains(), TLSMixed(), TLS()]
 BOTH = [Gains(), TLSMixed()]
 EXPERIMENTS = 12
 NOISE = 0.05
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kr270"
 # P2 as the digest finds it by Monte Carlo with motions of its own: 8 points twice, 20 rows a second, 5 % noise
 DIGEST_STD = np.array([0.0096, 0.0063, 0.0048, 0.0193, 0.0137, 0.0166])
 
@@ -268,17 +271,6 @@ def test_no_payload_no_scale() -> None:
 # --- units and elimination --------------------------------------------------------------------------------------------
 
 
-def in_other_units(information: Information, column: Array, effort: Array) -> Information:
-    """The same data with every column (C,) and every motor's effort (n,) in other units."""
-    blocks = {}
-    for key, triangle in information.blocks.items():
-        own = information.columns[key.joint]
-        scale = np.ones(triangle.r.shape[1])
-        scale[: len(own)], scale[len(own)] = column[own], effort[key.joint]
-        blocks[key] = Triangle.of(triangle.r * scale, triangle.rows)
-    return replace(information, blocks=blocks)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", BOTH, ids=lambda x: x.name)
 def test_units_do_not_matter(estimator: Estimator) -> None:
@@ -392,8 +384,8 @@ def test_tx40_mass_alone_against_all_ten() -> None:
 @pytest.mark.slow
 def test_the_example_finds_the_truth_from_logs(tmp_path: Path) -> None:
     """Encoder steps, filters and derivatives included: gains within 1 %, and all that is known of them in 5 σ."""
-    kr270.EXAMPLE["main"](tmp_path / "runs")
-    shutil.copy(kr270.FOLDER / "project.toml", tmp_path)
+    runpy.run_path(str(FOLDER / "simulate.py"))["main"](tmp_path / "runs")
+    shutil.copy(FOLDER / "project.toml", tmp_path)
     project = read_project(tmp_path / "project.toml")
     model = project.model()
     result = identify(project.problem(model, project.samples(model.robot, "identify")), project.estimator())

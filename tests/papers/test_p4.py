@@ -11,9 +11,7 @@ from steelyard._arrays import Array
 from steelyard.estimators import DIDIM, IV, WLS, Essential
 from steelyard.identification.result import Identification
 from steelyard.project.demos.demo import demo
-from steelyard.regression.problem import Problem
-from steelyard.validation.forward import forward_validation
-from testbed.p4 import (
+from steelyard.project.papers.setups.closed_loop import (
     COULOMB,
     ENCODER_AT_90,
     ENCODER_OFF,
@@ -28,6 +26,8 @@ from testbed.p4 import (
     simulated_error,
     starting,
 )
+from steelyard.regression.problem import Problem
+from steelyard.validation.forward import forward_validation
 
 # Table I has σ from 0.55 % to 52.4 %: a ratio of 95.
 LEAST = Essential(ratio=100.0)

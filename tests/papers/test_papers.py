@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from testbed.p1 import corrected_g, printed_g
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
@@ -23,12 +24,11 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier, random_points
 from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
+from steelyard.project.papers.setups.tx40 import distance, experiment, long_name, positive_links, rows, table2, tx40
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples
-from testbed.p1 import corrected_g, printed_g
 from testbed.trees import random_state
-from testbed.tx40_table2 import distance, experiment, long_name, positive_links, rows, table2, tx40
 
 
 def parsed(text: str, masses: dict[str, Sequence[int]]) -> dict[str, dict[str, float]]:

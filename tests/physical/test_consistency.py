@@ -675,6 +675,71 @@ def test_command_on_a_result(steelyard: Run, tmp_path: Path) -> None:
     assert steelyard("consistency", tmp_path / "run" / "result.json").code == 0
 
 
+def with_own_set(folder: Path, factor: float) -> Path:
+    """The run folder with the robot's own values as its set, one inertia of link 2 times a factor, and with gains."""
+    file = saved_result(folder, 0.0, [Payload("tool")]) / "result.json"
+    model = Model(read_robot("planar2r"), (), payloads=[Payload("tool")])
+    theta = model.layout.nominal
+    assert theta is not None
+    theta[model.layout.index("link2.ZZ")] *= factor
+    data = json.loads(file.read_text("utf-8"))
+    data |= {"standard": theta.tolist(), "standard_rule": "written by hand"}
+    count = len(data["value"]) + 2
+    covariance = (0.01 * np.eye(count)).tolist()
+    data["gains"] = {
+        "joints": ["joint1", "joint2"], "factor": [2.0, 3.0], "drives": None, "covariance": covariance,
+        "covariance_classical": covariance, "bootstrap": [0.1] * count, "dependences": [],
+    }  # fmt: skip
+    file.write_text(json.dumps(data), "utf-8")
+    return folder
+
+
+def test_command_judges_the_own_set_as_it_is(steelyard: Run, tmp_path: Path) -> None:
+    run = with_own_set(tmp_path / "run", -4.0)
+    own = steelyard("consistency", run, "--set", "own", "--json")
+    assert own.code == 1
+    links = {link["name"]: link for link in own.document["links"]}
+    assert own.document["feasibility"]["set"] == "own"
+    assert (links["link1"]["passes"], links["link2"]["passes"]) == (True, False)
+    assert links["link2"]["needed_tolerance"]["pivots"] == pytest.approx(-min(links["link2"]["pivots"]))
+    assert links["link2"]["needed_tolerance"]["eigenvalues"] == pytest.approx(-min(links["link2"]["eigenvalues"]))
+    assert "not physical: link2" in own.err
+    nearest = steelyard("consistency", run, "--set", "nearest", "--json").document
+    assert nearest["feasibility"]["set"] == "nearest"
+    assert all(link["passes"] for link in nearest["links"])
+    sound = with_own_set(tmp_path / "sound", 1.0)
+    assert steelyard("consistency", sound, "--set", "own").code == 0
+    assert steelyard("consistency", sound, "--set", "nearest", "--json").document["feasibility"]["set"] == "nearest"
+
+
+def test_command_writes_the_judged_set_as_a_table(steelyard: Run, tmp_path: Path) -> None:
+    run = with_own_set(tmp_path / "run", -4.0)
+    theta = {
+        which: steelyard("consistency", run, "--set", which, "--out", tmp_path / f"{which}.csv", "--json").document[
+            "feasibility"
+        ]["theta"]
+        for which in ("own", "nearest")
+    }
+    for which, wanted in theta.items():
+        lines = (tmp_path / f"{which}.csv").read_text("utf-8").splitlines()
+        assert lines[0] == "name,nominal,base,two_std,relative_std,value,unit,set"
+        cells = {line.split(",")[0]: line.split(",") for line in lines[1:]}
+        assert {name: float(cells[name][5]) for name in wanted} == wanted
+        assert {cell[7] for cell in cells.values()} == {which}
+        assert list(cells)[-2:] == ["joint1.gain", "joint2.gain"]
+        assert [float(cells[f"joint{k}.gain"][5]) for k in (1, 2)] == [2.0, 3.0]
+        assert any(name.startswith("tool.") for name in cells)
+        assert float(cells["link1.ZZ"][3]) == pytest.approx(0.02)  # 2σ of a base parameter
+    assert steelyard("consistency", run, "--out", tmp_path / "set.tex").code == 0
+    assert "2$\\sigma$" in (tmp_path / "set.tex").read_text("utf-8")
+    before = sorted(tmp_path.iterdir())
+    told = steelyard("consistency", run, "--out", tmp_path / "set.doc")
+    assert (told.code, "Unknown table format 'doc'" in told.err) == (2, True)
+    told = steelyard("consistency", run, "--out", tmp_path / "none" / "set.csv")
+    assert (told.code, "does not exist" in told.err) == (2, True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_command_on_an_impossible_result(steelyard: Run, tmp_path: Path) -> None:
     told = steelyard("consistency", saved_result(tmp_path / "run", -1e4), "--json")
     found = json.loads(told.out)
@@ -705,6 +770,8 @@ def test_command_judges_what_is_stated_of_a_payload(steelyard: Run, tmp_path: Pa
         (["nowhere.json"], "No result"),
         (["tx40", "--tolerance", "-1"], "tolerance"),
         (["tx40", "--tolerance", "inf"], "tolerance"),
+        (["tx40", "--set", "own"], "--set and --out are for the standard set of a result"),
+        (["tx40", "--set", "closest"], "Unknown set 'closest'. Valid: own, nearest."),
     ],
 )
 def test_command_on_bad_input(steelyard: Run, arguments: list[str], message: str) -> None:

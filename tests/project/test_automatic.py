@@ -148,6 +148,19 @@ def test_none_leaves_a_filter_out(tmp_path: Path) -> None:
     assert explicit.project.preparation().cutoff_hz is None
 
 
+def test_the_smoother_is_tried_only_where_it_may_differ(tmp_path: Path) -> None:
+    """On an even clock without velocities it is the same filter: no pass over the rows is spent on it."""
+    stated = "cutoff_hz = 20.0\nlowpass_hz = 8.0\ndelay = 0.0\n"
+    even = resolve_auto(read_project(written(tmp_path, 'terms = "plain"', stated)))
+    assert even.project.spec.prepare.derivatives == "differences"
+    assert "the smoother is the same" in next(f.message for f in even.findings if f.code == "derivatives")
+    log = log_of(read_robot(tmp_path / "pendulum.toml"), 1)
+    log["t"] = log["t"] + 1e-3 * np.sin(np.arange(len(log["t"])))
+    (tmp_path / "one.csv").write_text(csv(log), "utf-8")
+    uneven = resolve_auto(read_project(tmp_path / "project.toml"))
+    assert "held-out rows" in next(f.message for f in uneven.findings if f.code == "derivatives")
+
+
 def test_delays_may_be_left_to_others(tmp_path: Path) -> None:
     explicit = resolve_auto(read_project(written(tmp_path, prepare=STATED, late=(2.0, 2.0))), delays=False)
     assert explicit.project.spec.prepare.delay == "auto"
@@ -158,7 +171,9 @@ def test_too_short_a_log_is_settled_without_trials(tmp_path: Path) -> None:
     """Neither the smoother nor delays can be tried on one block of time: differences, no delay, and both are told."""
     file = written(tmp_path, 'terms = ["viscous"]', "cutoff_hz = 20.0\nlowpass_hz = 8.0\ndecimate = 30\n")
     robot = read_robot(tmp_path / "pendulum.toml")
-    (tmp_path / "one.csv").write_text(csv(log_of(robot, 1, count=400)), "utf-8")
+    log = log_of(robot, 1, count=400)
+    log["t"] = log["t"] + 1e-3 * np.sin(np.arange(400))  # on an even clock there is nothing to try
+    (tmp_path / "one.csv").write_text(csv(log), "utf-8")
     explicit = resolve_auto(read_project(file))
     assert explicit.project.spec.prepare.derivatives == "differences"
     assert explicit.project.spec.prepare.delay == [0.0, 0.0]

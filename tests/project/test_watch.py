@@ -314,6 +314,15 @@ def test_a_finished_log_gives_what_identify_gives(project: Path, steelyard: Run,
     assert seen.verdict in told.err
 
 
+@pytest.mark.parametrize("delay", [0.0125, -0.0125])
+def test_a_stream_may_be_late_by_more_than_a_sample(project: Path, delay: float) -> None:
+    """The clock of the positions is early or late by as much as the effort is read later or earlier."""
+    prompt = followed(project)[1][-1]
+    edited(project, 'delay = "none"', f"delay = {delay}")
+    late = followed(project)[1][-1]
+    assert prompt.result.relative_error.total < late.result.relative_error.total < 0.5
+
+
 def test_a_log_without_a_clock_is_followed_at_its_rate(project: Path) -> None:
     clocked = followed(project)[1][-1]
     rows = [line.split(b",", 1)[1] for line in logged().splitlines()]

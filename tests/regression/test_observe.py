@@ -130,6 +130,15 @@ def test_a_shift_of_whole_samples_is_exact(lowpass_hz: float | None, samples: in
     assert not decimator.taps[:edge].any()
 
 
+@pytest.mark.parametrize("lowpass_hz", [5.0, 20.0, 25.0])
+@pytest.mark.parametrize("part", [0.125, 0.25, 0.5])
+def test_a_shifted_filter_passes_as_much_noise(lowpass_hz: float, part: float) -> None:
+    """The variance of filtered white noise, Σ h², is the same at every shift up to a cut-off of a quarter of the rate:
+    else a fit of the delay would choose the shift that passes the least."""
+    decimator = Decimator.design(100.0, lowpass_hz, 1, furthest=0.02)
+    assert np.sum(decimator.shifted(part) ** 2) == pytest.approx(np.sum(decimator.taps**2), rel=2e-5)
+
+
 @given(st.floats(-3.0, 3.0))
 def test_without_a_filter_a_shift_interpolates(samples: float) -> None:
     decimator = Decimator.design(100.0, None, None, furthest=0.03)

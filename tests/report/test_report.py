@@ -25,9 +25,10 @@ from steelyard.model.parameters import inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.model.terms import named_terms
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import MOST_POINTS, drawn_rows, joint_figure, rest_path, stretches
+from steelyard.report.figures.effort import MOST_POINTS, drawn_rows, joint_figure, ribbon_path, stretches
 from steelyard.report.numerals import estimate, number, percent, share, value_and_deviation
-from steelyard.report.page import embedded_json, embedded_script, render, spoken
+from steelyard.report.packing import embedded_figures, embedded_json, unpack
+from steelyard.report.page import embedded_script, render, spoken
 from steelyard.report.printers import gauge_length
 from steelyard.report.tables.bodies import payload_table
 from steelyard.report.tables.errors import error_scores, error_table
@@ -35,7 +36,7 @@ from steelyard.report.tables.parameters import parameter_table, quality
 from steelyard.report.tables.provenance import ordered_findings
 from steelyard.signals.channels import Drives
 from steelyard.signals.samples import Samples
-from testbed.pages import HOSTILE, Outline, example, identified, without_plotly
+from testbed.pages import HOSTILE, Outline, example, identified, model_of_example, without_plotly
 from testbed.simulated import arm, motion_of, truth_of
 
 TITLE = "Two joints & <one> page"
@@ -47,8 +48,21 @@ def page() -> str:
     return render(result, (prediction,), TITLE)
 
 
-def figures(source: str) -> Any:
-    return json.loads(Outline(source).scripts[0])
+def figures(source: str, number: int = 0) -> Any:
+    """The groups of a box of figures, their arrays unpacked as the page does it."""
+    data = [script for script in Outline(source).scripts if script.startswith('{"groups"')][number]
+    held = json.loads(data)
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return (
+                unpack(held["arrays"][value["array"]])
+                if set(value) == {"array"}
+                else {key: filled(one) for key, one in value.items()}
+            )
+        return [filled(one) for one in value] if isinstance(value, list) else value
+
+    return filled(held["groups"])
 
 
 def test_says_what_was_found() -> None:
@@ -94,7 +108,7 @@ def test_embeds_plotly_once_and_only_for_curves() -> None:
     assert page().count("* plotly.js v") == 1
     result, _ = example()
     bare = render(result, (), TITLE)
-    assert "plotly.js v" not in bare
+    assert len(bare) < len(page())
     assert "No rows were predicted" in bare
     assert result.verdict in Outline(bare).text
 
@@ -107,14 +121,16 @@ def test_escapes_what_users_wrote() -> None:
     result = replace(result, findings=(Finding("constant-channel", "error", HOSTILE[0], HOSTILE[1], "<b>fix</b>"),))
     source = render(result, (replace(prediction, run=HOSTILE[1]), prediction), HOSTILE[1])
     outline, harmless = Outline(source), Outline(page())
-    assert len(outline.scripts) == len(harmless.scripts) == 3
+    assert len(outline.scripts) == len(harmless.scripts)
     assert not {"img", "i"} & {tag for tag, _ in outline.tags}
     assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
     for text in (*HOSTILE, "<i>arm</i>", "<b>fix</b>", *result.base.names):
         assert " ".join(text.split()) in outline.text
     assert [joint["name"] for joint in figures(source)[0]["joints"]] == list(HOSTILE)
     assert figures(source)[0]["name"] == HOSTILE[1]
-    drawn = json.dumps([joint["figure"] for run in figures(source) for joint in run["joints"]])
+    drawn = json.dumps(
+        [joint["figure"] for run in figures(source) for joint in run["joints"]], default=np.ndarray.tolist
+    )
     assert "alert" not in drawn, "Plotly reads markup in its texts"
 
 
@@ -146,7 +162,7 @@ def test_never_prints_nan() -> None:
     assert [records[0][key] for key in ("value", "std", "relative_std")] == [None] * 3
     shown = [parameters.printed(parameters.rows[0], column) for column in parameters.shown[1:5]]
     assert shown == ["—", "—", "—", "—"]
-    assert figures(source)[0]["joints"][0]["figure"]["data"][0]["y"][5] is None
+    assert np.isnan(figures(source)[0]["joints"][0]["figure"]["data"][0]["y"][5])
 
 
 def test_without_nominal_inertias() -> None:
@@ -250,12 +266,58 @@ def test_figures_are_valid_plotly_and_hold_the_measured_numbers() -> None:
     joint = figures(page())[0]["joints"][1]
     go.Figure(joint["figure"])
     curves = {(trace["meta"], trace.get("yaxis", "y")): trace for trace in joint["figure"]["data"]}
-    np.testing.assert_allclose(curves["measured", "y"]["y"], prediction.measured[1], rtol=1e-4)
-    residual = np.array(curves["residual", "y2"]["y"], float)
-    np.testing.assert_array_equal(np.isfinite(residual), prediction.scored[1])
+    span = np.ptp(prediction.measured[1])
+    np.testing.assert_allclose(curves["measured", "y"]["y"], prediction.measured[1], atol=span / 65534)
     difference = prediction.measured[1] - prediction.predicted[1]
-    np.testing.assert_allclose(residual[prediction.scored[1]], difference[prediction.scored[1]], rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(curves["residual", "y2"]["y"], difference, atol=np.ptp(difference) / 65534)
     assert f"{prediction.scored[1].sum()} of {len(prediction.t)} rows are scored" in joint["caption"]
+    named = {shape["name"] for shape in joint["figure"]["layout"]["shapes"]}
+    assert named == {"fitted rows", "at rest or left out"}
+
+
+def test_every_figure_is_a_plotly_figure() -> None:
+    result, prediction = example()
+    source = render(result, (prediction,), TITLE, model=model_of_example())
+    boxes = [script for script in Outline(source).scripts if script.startswith('{"groups"')]
+    assert len(boxes) >= 5
+    for which in range(len(boxes)):
+        for group in figures(source, which):
+            for joint in group["joints"]:
+                go.Figure(joint["figure"])
+
+
+def test_arrays_are_packed_to_half_a_step_and_once() -> None:
+    rng = np.random.default_rng(5)
+    y = rng.normal(size=1000) * 7.0
+    y[[3, 500]] = np.nan
+    spectrum = np.geomspace(1e-9, 1e3, 500)
+    held = json.loads(str(embedded_figures([{"y": y, "again": y.copy(), "count": np.arange(40), "s": spectrum}])))
+    assert held["groups"][0]["y"] == held["groups"][0]["again"]
+    assert len(held["arrays"]) == 3
+    got = unpack(held["arrays"][0])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(y))
+    np.testing.assert_allclose(got, y, atol=0.51 * np.ptp(y[np.isfinite(y)]) / 65534)
+    np.testing.assert_array_equal(unpack(held["arrays"][1]), np.arange(40))
+    np.testing.assert_allclose(unpack(held["arrays"][2]), spectrum, rtol=3e-4)
+    np.testing.assert_array_equal(unpack(json.loads(str(embedded_figures([np.full(3, 2.5)])))["arrays"][0]), [2.5] * 3)
+
+
+def test_twelve_runs_of_six_joints_stay_below_seven_megabytes() -> None:
+    result, _ = example()
+    rng = np.random.default_rng(1)
+    m, n = 4000, 6
+
+    def rows() -> Any:
+        return rng.normal(size=(n, m))
+
+    joints = tuple(f"joint{k}" for k in range(n))
+    every = tuple(
+        Prediction(f"run{k}", joints, np.arange(m) / 25.0, rows(), rows(), rows(), rows(), rows() > -1.0, True,
+                   q=rows(), other=rows(), half=rows())
+        for k in range(12)
+    )  # fmt: skip
+    source = render(result, every, TITLE)
+    assert 5e6 < len(source.encode()) < 7e6
 
 
 def test_long_runs_keep_their_extremes() -> None:
@@ -277,12 +339,12 @@ def test_gaps_break_lines_and_shading() -> None:
     scored = prediction.scored.copy()
     scored[:, 195:205] = False
     trace = joint_figure(replace(prediction, t=t, scored=scored), 0, "N·m")["data"][0]
-    assert trace["x"][200] is None
-    assert trace["y"][200] is None
+    assert np.isnan(trace["x"][200])
+    assert np.isnan(trace["y"][200])
     assert np.unique(stretches(t)).tolist() == [0, 1]
-    path = rest_path(np.array([0.0, 1.0, 10.0, 11.0, 12.0]), np.array([True, False, False, True, False]))
-    assert path == "M0.50000,0V1H1.50000V0ZM9.50000,0V1H10.50000V0ZM11.50000,0V1H12.50000V0Z"
-    assert rest_path(np.array([0.0, 1.0]), np.array([True, True])) == ""
+    path = ribbon_path(np.array([0.0, 1.0, 10.0, 11.0, 12.0]), np.array([False, True, True, False, True]))
+    assert re.findall(r"M([\d.]+),[\d.]+V[\d.]+H([\d.]+)", path) == [("0.5", "1.5"), ("9.5", "10.5"), ("11.5", "12.5")]
+    assert ribbon_path(np.array([0.0, 1.0]), np.array([False, False])) == ""
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

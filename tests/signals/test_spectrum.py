@@ -22,6 +22,7 @@ from steelyard.signals.samples import Piece, Samples, Stretch
 from steelyard.signals.spectrum import (
     BELOW_RISE,
     LEAST_PERIODS,
+    LOST_PERIODS,
     POSITION_FACTOR,
     RISE,
     Bandwidth,
@@ -149,11 +150,21 @@ def test_of_several_runs_the_median_decides() -> None:
 def test_a_short_log_keeps_24_periods_of_the_filter() -> None:
     short = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)])
     assert short.lowpass_hz == pytest.approx(LEAST_PERIODS / 2.0)
-    assert "raised to 12 for 24 periods in 2 s" in short.rule
+    assert "raised to 12 for enough rows in 2 s" in short.rule
     assert short.cutoff_hz == pytest.approx(POSITION_FACTOR * short.lowpass_hz)
-    longer = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 4)
+    longer = propose_cutoffs([shaken(12.0, 0.1, seconds=8.0)])
     assert longer.lowpass_hz < 10.0
     assert "raised" not in longer.rule
+
+
+def test_every_stretch_of_a_short_log_loses_rows_at_its_ends() -> None:
+    """Two runs of 2 s hold as many rows as one of 4 s only at a higher filter: 6.2 periods are lost once more."""
+    twice = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 2)
+    assert twice.lowpass_hz == pytest.approx((LEAST_PERIODS + LOST_PERIODS) / 4.0, rel=0.01)
+    assert "raised to 7.55 for enough rows in 4 s" in twice.rule
+    # a run that is too short to hold any rows changes nothing
+    stub = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 2 + [shaken(12.0, 0.1, seconds=0.4)])
+    assert stub.lowpass_hz == pytest.approx(twice.lowpass_hz, rel=0.01)
 
 
 def test_cutoffs_stay_below_what_the_rate_allows() -> None:

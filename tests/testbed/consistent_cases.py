@@ -26,13 +26,13 @@ from steelyard.model.terms.registry import nonnegative_symbols
 from steelyard.motion.random import random_fourier
 from steelyard.physical.consistency import check_links, link_columns, pseudo_inertia, pseudo_inertia_vector
 from steelyard.physical.nearest import Feasibility, nearest_feasible
+from steelyard.project.papers.setups.tx40 import M2, Table2, experiment, long_name, rows, table2, tx40
 from steelyard.regression.information import stacked
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import score
 from steelyard.signals.samples import Samples
 from testbed.trees import random_inertia, random_tree
-from testbed.tx40_table2 import M2, Table2, experiment, long_name, rows, table2, tx40
 
 TERMS = named_terms(("rotor", "viscous", "coulomb", "offset"))
 RATE, COUNT = 50.0, 500

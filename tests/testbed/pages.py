@@ -41,6 +41,12 @@ def example() -> tuple[Identification, Prediction]:
     return identified(read_robot("planar2r"))
 
 
+@cache
+def model_of_example() -> Model:
+    """The model of `example`."""
+    return Model(read_robot("planar2r"), named_terms(["viscous", "coulomb", "offset"]))
+
+
 class Outline(HTMLParser):
     """Tags with their attributes, the texts of scripts, and the text a reader sees."""
 

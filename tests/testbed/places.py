@@ -1,4 +1,4 @@
-"""Where the repository and the recorded data beside it lie."""
+"""Where the repository lies, and the recorded data and robot files beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED_DATA = ROOT.parent / "shared" / "data"
+SHARED_ZOO = ROOT.parent / "shared" / "zoo" / "mjcf"
 
 
 def shared_data(*parts: str) -> Path:

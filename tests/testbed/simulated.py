@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.signal import lfilter
 
 from steelyard._arrays import Array
 from steelyard.estimators import ESTIMATORS
@@ -17,6 +16,7 @@ from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Drive, Joint, Limits, Link, Robot
 from steelyard.model.terms import DEFAULT_TERMS, Motion, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.project.demos.logs import coloured as coloured
 from steelyard.signals.channels import ChannelMap, Signal
 from steelyard.signals.recording import Recording
 from steelyard.signals.samples import Samples
@@ -156,12 +156,6 @@ def channels_of(robot: Robot) -> ChannelMap:
         Signal({name: f"q_{name}" for name in linear}, {name: "m" if x else "rad" for name, x in linear.items()}),
         Signal({name: f"tau_{name}" for name in linear}, {name: "N" if x else "N.m" for name, x in linear.items()}),
     )
-
-
-def coloured(rng: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
-    """AR(1) noise of unit variance along the last axis: e_k = memory · e_{k−1} + white."""
-    white = rng.standard_normal((shape[0], shape[1] + 200))
-    return np.sqrt(1.0 - memory**2) * np.asarray(lfilter([1.0], [1.0, -memory], white, axis=1))[:, 200:]
 
 
 def distance(one: Identification, other: Identification) -> float:

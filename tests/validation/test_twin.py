@@ -20,6 +20,7 @@ from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
+from steelyard.project.papers.setups.kr270 import kr270, logged, payload, runs
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
@@ -31,7 +32,6 @@ from steelyard.simulation.plant import Plant
 from steelyard.validation.forward import forward_validation
 from steelyard.validation.twin import FEWEST_RUNS, PILOTS, Twin, TwinParameter, noise_like, twin
 from testbed.command import Run
-from testbed.kr270 import kr270, logged, payload, runs
 from testbed.simulated import arm, channels_of, coloured, model_of, motion_of, recording_of, samples_of, truth_of
 
 CASCADE = {"kind": "cascade", "position_hz": 8.0, "velocity_hz": 25.0}

@@ -40,7 +40,6 @@ from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Piece, Samples, Stretch
 from steelyard.validation import EffortScore, compare, cross_validate, validate, whiteness
 from steelyard.validation.comparison import compared_rows
-from steelyard.validation.cross_validation import restricted
 from steelyard.validation.residuals import WHITENESS_ROWS
 from testbed.command import Run
 from testbed.simulated import (
@@ -490,7 +489,7 @@ def test_restricting_splits_the_information_in_two() -> None:
     problem, _ = fitted()
     information = observe(problem)
     times = information.clusters(5)[0]
-    part, rest = restricted(information, times), restricted(information, times, out=True)
+    part, rest = information.at(times), information.at(set(information.times) - set(times))
     assert set(part.times) == set(times)
     assert set(part.times) | set(rest.times) == set(information.times)
     np.testing.assert_array_equal(part.rows() + rest.rows(), information.rows())
@@ -905,7 +904,7 @@ def test_ur10e_by_rows_and_by_triangles(shared_data: Callable[..., Path]) -> Non
     shared_data("ur10e")
     problem, information = ur10e()
     run = problem.runs[7]
-    others = restricted(information, [time for time in information.times if time[0] == run.name], out=True)
+    others = information.at([time for time in information.times if time[0] != run.name])
     result = identify(problem, WLS(), others)
     judged = validate(result, problem, [run])
     base = base_parameters(problem.model)

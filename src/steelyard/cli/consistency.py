@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, number, say, say_findings
 from steelyard.cli.door.exit_codes import ExitCode
 from steelyard.cli.tables import show
-from steelyard.errors import RobotError
+from steelyard.errors import OutputError, RobotError, choices
 from steelyard.findings import Finding
 
 if TYPE_CHECKING:
@@ -21,18 +22,40 @@ if TYPE_CHECKING:
     from steelyard.physical.nearest import Feasibility
 
 SCHEMA = "steelyard.consistency/1"
+OWN_SET, NEAREST_SET = SETS = ("own", "nearest")
 
 
 def consistency(
     source: Annotated[str, typer.Argument(help="Run folder or result.json; or a built-in robot or robot file.")],
     tolerance: Annotated[float, typer.Option(help="Allowed violation of the inertia conditions [kg·m²].")] = 0.0,
+    judged_set: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            help="Standard set of a result to test: own (as identified) or nearest (the nearest physical one). "
+            "Default: own if it is physical, else nearest.",
+            autocompletion=option_values.completing(SETS),
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File for the tested set of a result (.csv, .tex, .parquet, .json, .html). It is replaced."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """For a robot, every link is tested. For a result, the test is whether any physical robot has its base values."""
+    if judged_set is not None and judged_set not in SETS:
+        raise OutputError(choices("set", judged_set, SETS))
     if _is_result(source):
         from steelyard.project.result_file import read_result
 
-        document = _result_document(read_result(source), tolerance)
+        result = read_result(source)
+        document = _own_document(result, tolerance) if judged_set == OWN_SET else None
+        document = document or _result_document(result, tolerance, judged_set)
+        if out is not None:
+            _write_set(result, document["feasibility"], out)
+    elif judged_set is not None or out is not None:
+        raise OutputError(f"'{source}' is a robot: --set and --out are for the standard set of a result.")
     else:
         document = _robot_document(source, tolerance)
     if as_json:
@@ -48,7 +71,64 @@ def _is_result(source: str) -> bool:
     return source not in builtin_robots() and (Path(source).is_dir() or Path(source).suffix == ".json")
 
 
-def _result_document(result: Identification, tolerance: float) -> dict[str, Any]:
+def _own_document(result: Identification, tolerance: float) -> dict[str, Any]:
+    """The standard set as identified: which links are physical, with pivots and the tolerance that each needs."""
+    from steelyard.physical.certificates import smallest_eigenvalues
+    from steelyard.physical.consistency import check_links, check_stated
+    from steelyard.project.documents import record
+    from steelyard.report.tables.links import link_table
+
+    layout, own = result.base.layout, result.standard
+    if own is None:
+        raise OutputError(
+            f"The result of {result.robot} has no standard set of its own: {result.standard_rule}. Use --set nearest."
+        )
+    verdict, bodies = check_links(layout, own, tolerance), check_stated(layout, tolerance)
+    failing = [link.name for link in verdict.links if not link.passes]
+    wrong = f"; not physical: {', '.join(failing)}" if failing else ""
+    say(f"The standard set of {result.robot} as identified ({result.standard_rule}): {verdict}{wrong}", "bold")
+    show(link_table(_TITLES[True], verdict.links))
+    findings = (*verdict.findings, *bodies.findings)
+    say_findings(findings)
+    return record(
+        SCHEMA,
+        {
+            "kind": "result",
+            "robot": result.robot,
+            "consistent": verdict.consistent and bodies.consistent,
+            "tolerance": tolerance,
+            "prior": "nominal" if layout.nominal is not None else "none",
+            "unknown": [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)],
+            "stated": {c.name: c.nominal for c in layout.columns if c.known},
+            "feasibility": {
+                "set": OWN_SET,
+                "possible": verdict.consistent,
+                "distance_sigma": 0.0,
+                "worst": None,
+                "smallest": smallest_eigenvalues(layout, own),
+                "base_values": dict(zip(result.base.names, result.base.map @ own, strict=True)),
+                "theta": dict(zip(layout.names, own, strict=True)),
+            },
+            "links": [_link_document(link) for link in verdict.links],
+            "mass_matrix": None,
+            "findings": findings,
+        },
+    )
+
+
+def _write_set(result: Identification, judged: dict[str, Any], out: Path) -> None:
+    """The judged set as a table file, with drive gains and payloads."""
+    from steelyard.project.output_folder import write_files
+    from steelyard.report.printers import check_ending, written
+    from steelyard.report.tables.standard_set import standard_set_table
+
+    ending = check_ending(out.suffix or "?")
+    theta = np.array([judged["theta"][name] for name in result.base.layout.names])
+    write_files({out: written(standard_set_table(result, theta, judged["set"]), ending)})
+    say(f"Written: {out}")
+
+
+def _result_document(result: Identification, tolerance: float, asked_set: str | None = None) -> dict[str, Any]:
     from steelyard.physical.certificates import CERTIFIED
     from steelyard.physical.consistency import check_links, check_stated
     from steelyard.physical.nearest import NOISE_SIGMA, OWN, Constraints, own_or_nearest, scatter
@@ -57,12 +137,14 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
 
     layout = result.base.layout
     spread, asked = scatter(result.std, result.covariance_classical), Constraints(tolerance=tolerance)
-    answer = own_or_nearest(result.base, result.value, result.standard, spread, asked)
+    own = None if asked_set == NEAREST_SET else result.standard
+    answer = own_or_nearest(result.base, result.value, own, spread, asked)
     # the set is usually on the boundary, within the solver's rounding
     verdict = check_links(layout, answer.theta, tolerance + CERTIFIED)
     unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
     stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, check_stated(layout, tolerance)
-    findings = (*answer.findings, *_uncertified(result, answer, tolerance), *bodies.findings)
+    uncertified = () if asked_set else _uncertified(result, answer, tolerance)
+    findings = (*answer.findings, *uncertified, *bodies.findings)
     _show_feasibility(result, answer)
     show(link_table(_TITLES[answer.status == OWN], verdict.links))
     if stated:
@@ -80,7 +162,7 @@ def _result_document(result: Identification, tolerance: float) -> dict[str, Any]
             "unknown": unknown,
             "stated": stated,
             "feasibility": {
-                "set": "own" if answer.status == OWN else "nearest",
+                "set": OWN_SET if answer.status == OWN else NEAREST_SET,
                 "possible": answer.possible,
                 "distance_sigma": answer.distance_sigma,
                 "worst": None if answer.worst is None else {"name": answer.worst[0], "sigma": answer.worst[1]},

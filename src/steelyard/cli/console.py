@@ -14,15 +14,28 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
-from steelyard.errors import ProjectError
+from steelyard.errors import ProjectError, printable
 from steelyard.findings import Finding
 from steelyard.report import numerals
+
+
+class _PlainConsole(Console):
+    """Shows every text as it is: control characters in names of joints, columns and files are written out."""
+
+    def render_str(self, text: str, **options: Any) -> Any:
+        return super().render_str(printable(text, kept="\n"), **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        for one in super().render(renderable, options):
+            yield one if one.control else one._replace(text=printable(one.text, kept="\n"))
+
 
 # Width for a pipe or a file, which have none: enough for a table of parameters. No markup, because names of
 # joints, files and folders may contain brackets.
 _WIDTH = None if sys.stderr is not None and sys.stderr.isatty() else 160
-people = Console(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
+people = _PlainConsole(stderr=True, width=_WIDTH, markup=False, highlight=False, emoji=False)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 # The part of a log to use, as in a [[run]].
 RowsOption = Annotated[
@@ -64,7 +77,7 @@ def emit(document: Mapping[str, Any]) -> None:
 
 def emit_line(document: Mapping[str, Any]) -> None:
     """Print one JSON object on one line of stdout, at once, for documents that follow one another."""
-    print(json.dumps(document, allow_nan=False), flush=True)
+    print(json.dumps(document, allow_nan=False).replace("\x7f", "\\u007f"), flush=True)
 
 
 def say(message: str, style: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,9 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, number, people, say
+from steelyard.cli.console import JsonFlag, emit, number, people, progress_bar, say
 from steelyard.cli.door.exit_codes import PlugInError
+from steelyard.cli.tables import show
 from steelyard.errors import OutputError, SteelyardError
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ def export_command(
     ],
     source: Annotated[
         Path | None,
-        typer.Option(help="URDF or MJCF file to edit (urdf, mjcf). Default: the result's own, if it has one."),
+        typer.Option(
+            help="URDF, MJCF or SDF file to edit (urdf, mjcf, sdf). Default: the result's own, if it has one."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -45,10 +49,13 @@ def export_command(
     ] = None,
     load: Annotated[
         str,
-        typer.Option(help="Payload of the project to add to the link that carries it (urdf, mjcf, c, python)."),
+        typer.Option(
+            help="Payload of the project to add to the link that carries it (urdf, mjcf, sdf, c, python, casadi)."
+        ),
     ] = option_values.UNLOADED,
     name: Annotated[
-        str | None, typer.Option(help="Name of functions and files (c, python, latex). Default: the robot's name.")
+        str | None,
+        typer.Option(help="Name of functions and files (c, python, casadi, latex). Default: the robot's name."),
     ] = None,
     regroupings: Annotated[
         bool, typer.Option("--regroupings", help="Add a second table: the sums that base parameters stand for (latex).")
@@ -56,7 +63,16 @@ def export_command(
     allow_infeasible: Annotated[
         bool,
         typer.Option(
-            "--allow-infeasible", help="Write the values as identified, even if they are not physical (c, python)."
+            "--allow-infeasible",
+            help="Write the values as identified, even if they are not physical (c, python, casadi).",
+        ),
+    ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Keep the identified values, even if the format cannot hold all of them, without a new fit of what it "
+            "holds (urdf, mjcf, sdf).",
         ),
     ] = False,
     as_json: JsonFlag = False,
@@ -73,13 +89,16 @@ def export_command(
         "name": name,
         "regroupings": regroupings or None,
         "allow_infeasible": allow_infeasible or None,
+        "exact": exact or None,
     }
     given = {option: value for option, value in asked.items() if value is not None}
-    request = target.request(reopened.model, reopened.result, **given)
-    if target.root and source is None:
-        request = replace(request, source=_own_source(reopened, target))
-    place = _place(reopened, target, request, out)
-    made = _made(target, request)
+    with progress_bar() as progress:
+        rows = cache(lambda: reopened.logged_rows(progress))
+        request = target.request(reopened.model, reopened.result, rows, reopened.constraints, **given)
+        if target.root and source is None:
+            request = replace(request, source=_own_source(reopened, target))
+        place = _place(reopened, target, request, out)
+        made = _made(target, request)
     notes = (*made.notes, *_apart_from(made.companions, request.source, place), *_own_robot(reopened, place))
     made = replace(made, notes=notes)
     written = _write(place, target, made)
@@ -105,7 +124,7 @@ def _own_source(reopened: Reopened, target: ExportTarget) -> Path | None:
     from steelyard.formats.robots.urdf import root_tag
 
     own = reopened.project.robot_file
-    if own is None or own.suffix.lower() not in (".urdf", ".xml", ".mjcf"):
+    if own is None or own.suffix.lower() not in (".urdf", ".xml", ".mjcf", ".sdf"):
         return None
     return own if root_tag(own.read_bytes(), str(own)) == target.root else None
 
@@ -192,7 +211,7 @@ def _document(target: ExportTarget, request: ExportRequest, made: Export, writte
 
     standard = None
     if target.standard:
-        chosen = request.identified
+        chosen = request.written
         standard = {
             "rule": chosen.rule,
             "load": chosen.load,
@@ -214,11 +233,29 @@ def _document(target: ExportTarget, request: ExportRequest, made: Export, writte
             "notes": list(made.notes),
             "changes": [asdict(change) for change in made.changes],
             "standard": standard,
+            "scores": None if made.worth is None else made.worth.document(),
+            "fit": _fit_document(request),
         },
     )
 
 
+def _fit_document(request: ExportRequest) -> dict[str, Any] | None:
+    """The fit over what a robot file can hold, and what it changes; None where the file has the identified values."""
+    if request.form is None or request.file_values.fit is None:
+        return None
+    fit, moves = request.file_values.fit, request.file_values.moves
+    return {
+        "holds": list(request.form.holds),
+        "weight": fit.weight,
+        "share": fit.share,
+        "mass_width": fit.mass_width,
+        "changed": [dict(zip(("parameter", "identified", "written"), move, strict=True)) for move in moves],
+    }
+
+
 def _show(target: ExportTarget, request: ExportRequest, made: Export) -> None:
+    from steelyard.report.tables.worth import worth_table
+
     if made.changes:
         people.print(_change_table(made.changes))
     for one in made.left_out:
@@ -226,11 +263,13 @@ def _show(target: ExportTarget, request: ExportRequest, made: Export) -> None:
     for one in made.notes:
         say(f"Note: {one}", "yellow")
     if target.standard:
-        chosen = request.identified
+        chosen = request.written
         say(f"Parameters: {chosen.rule}.")
         if chosen.cost:
             say(chosen.cost, "yellow")
         say(chosen.certificate, "green" if chosen.physical else "bold red")
+    if made.worth is not None:
+        show(worth_table(made.worth))
     if made.parity is not None:
         say(f"Read back: {'without friction, ' if target.root else ''}{made.parity}.", "bold")
     else:

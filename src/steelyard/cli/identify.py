@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +11,14 @@ import numpy as np
 import typer
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, progress_bar, say, say_findings
+from steelyard.cli.console import JsonFlag, emit, progress_bar, say
 from steelyard.cli.door.exit_codes import exit_if_errors
+from steelyard.cli.printing.result import TableFlag, show_result
 from steelyard.cli.tables import show
 from steelyard.errors import OutputError, ProjectError, choices
-from steelyard.report.table import Emphasis, Table, TableColumn, table
+from steelyard.report.table import TableColumn, table
 
 if TYPE_CHECKING:
-    from steelyard.estimators.estimator import Certificate
-    from steelyard.identification.result import Identification
     from steelyard.project.demos.demo import Demo
     from steelyard.project.demos.orthoglide import Controlled
 
@@ -40,6 +38,10 @@ def identify(
         str,
         typer.Option(help=f"Tables to write into the run folder, comma-separated: {', '.join(option_values.TABLES)}."),
     ] = "",
+    every_table: TableFlag = False,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Write a report without raw signals and spectra, to share.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keys that the project leaves out are chosen from the data and written into the result."""
@@ -52,12 +54,13 @@ def identify(
         raise ProjectError(choices("estimator", estimator, ESTIMATORS))
     formats = [f".{name.strip()}" for name in tables.split(",") if name.strip()]
     with progress_bar() as progress:
-        done = run_project(read_project(project).holding(option_values.listed(hold)), out, estimator, progress, formats)
+        done = run_project(
+            read_project(project).holding(option_values.listed(hold)), out, estimator, progress, formats, not no_data
+        )
     if as_json:
         emit(done.document)
-    show_result(done.identification, {one["name"]: one["link"] for one in done.document["project"]["payload"]})
-    if done.document["selection"] is not None:
-        show(_trial_table(done.document["selection"]))
+    links = {one["name"]: one["link"] for one in done.document["project"]["payload"]}
+    show_result(done.identification, links, every_table, done.lamps, done.document["selection"])
     for fault in done.section_faults:
         say(fault, "yellow")
     say(f"Report: {done.folder / REPORT}")
@@ -68,8 +71,17 @@ def report_again(
     result: Annotated[Path, typer.Argument(help="Run folder or its result.json; its logs must still be in place.")],
     out: Annotated[Path | None, typer.Option(help="Page to write. Default: report.html of the run folder.")] = None,
     without_logs: Annotated[
-        bool, typer.Option("--without-logs", help="Leave out the figures that need the logs of the fit.")
+        bool,
+        typer.Option(
+            "--without-logs",
+            "--no-data",
+            help="Leave out the figures that need the logs of the fit: raw signals, spectra.",
+        ),
     ] = False,
+    files: Annotated[
+        str,
+        typer.Option(help="Robot files whose worth on the logs the page is to show, comma-separated: urdf, mjcf, sdf."),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.output_folder import REPORT, check_file, write_files
@@ -82,7 +94,9 @@ def report_again(
     if out is not None:
         check_file(page)
     with progress_bar() as progress:
-        html, faults = page_again(result, without_logs, progress)
+        html, faults = page_again(
+            result, without_logs, progress, [one.strip() for one in files.split(",") if one.strip()]
+        )
     write_files({page: html.encode("utf-8")})
     if as_json:
         emit({"schema": "steelyard.report/1", "report": str(page), "section_faults": list(faults)})
@@ -101,6 +115,7 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Random seed for the true parameters, the motion and the noise.")
     ] = 7,
+    every_table: TableFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.demos.demo import demo as run_demo
@@ -115,14 +130,19 @@ def demo(
         control = {} if done.control is None else {"control": _control_record(done.control)}
         truth = dict(zip(result.base.names, done.truth.tolist(), strict=True))
         emit({**done.run.document, "truth": truth, **control})
-    _show_loop(done)
-    show_result(result)
-    if done.control is not None:
-        _show_control(done.control)
+    if every_table:
+        _show_loop(done)
+        if done.control is not None:
+            _show_control(done.control)
+    show_result(result, every_table=every_table, lamps=done.run.lamps)
+    say(f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.")
     say(
-        f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.\n"
-        f"Project: {done.project}\nReport: {done.run.folder / REPORT}"
+        "Next:\n"
+        f"  steelyard identify {done.project} --table\n"
+        f"  steelyard export {done.run.folder} --to c\n"
+        "  steelyard init YOUR.urdf YOUR-LOG.csv"
     )
+    say(f"Project: {done.project}\nReport: {done.run.folder / REPORT}")
     exit_if_errors(result.findings)
 
 
@@ -139,11 +159,19 @@ def estimators(as_json: JsonFlag = False) -> None:
 
 
 def warm(as_json: JsonFlag = False) -> None:
+    say("Compiling the kernels (once) …")
+    seconds = load_kernels()
+    if as_json:
+        emit({"schema": "steelyard.warm/1", "seconds": seconds})
+    say(f"Kernels ready ({seconds:.1f} s).")
+
+
+def load_kernels() -> float:
+    """Load every kernel, or compile it where the cache does not have it; the seconds that it took."""
     from steelyard.formats.robots import read_robot
     from steelyard.model.model import Model
     from steelyard.simulation import Cascade, Plant, Reference, simulate
 
-    say("Compiling the kernels (once) …")
     start = time.perf_counter()
     model = Model(read_robot("planar2r"), ())
     q = np.zeros((2, 3))
@@ -158,10 +186,7 @@ def warm(as_json: JsonFlag = False) -> None:
     assert looped.looped is not None
     home = np.repeat(looped.looped.closure.home[looped.robot.axis_index, None], 60, axis=1)
     looped.regressor(home, np.zeros_like(home), np.zeros_like(home))
-    seconds = time.perf_counter() - start
-    if as_json:
-        emit({"schema": "steelyard.warm/1", "seconds": seconds})
-    say(f"Kernels ready ({seconds:.1f} s).")
+    return time.perf_counter() - start
 
 
 def _show_loop(done: Demo) -> None:
@@ -221,62 +246,3 @@ def _control_record(control: Controlled) -> dict[str, Any]:
     gains = control.gains
     found = {j: {"value": v, "std": s} for j, v, s in zip(gains.joints, gains.value, gains.std, strict=True)}
     return plain({"gains": found, "tracking": control.tracking})
-
-
-def show_result(result: Identification, links: Mapping[str, str] | None = None) -> None:
-    """Print a result for people: parameters, gains and payloads, errors, findings and the verdict."""
-    from steelyard.report.tables.bodies import body_table, payload_table
-    from steelyard.report.tables.errors import error_table
-    from steelyard.report.tables.parameters import gain_table, leg_table, parameter_table
-
-    show(parameter_table(result), without=("nominal", "expression"))
-    show(gain_table(result), notes=False)
-    show(payload_table(result, links), notes=False)
-    show(leg_table(result))
-    show(body_table(result))
-    show(error_table(result), without=("rmse_unseen", "rmse_nominal", "rmse_nominal_unseen"), notes=False)
-    say(f"Scored: {result.relative_error.mask}")
-    if result.certificate is not None:
-        say(_certified(result.certificate, result))
-    say_findings(result.findings)
-    say(result.verdict, "bold")
-
-
-def _certified(certificate: Certificate, result: Identification) -> str:
-    from steelyard.physical.cones import status_text
-    from steelyard.report.tables.bodies import cost_text
-
-    return (
-        f"Certified: {certificate.consistent_bodies} of {len(certificate.smallest)} bodies can exist (no eigenvalue of "
-        f"the pseudo-inertia P is {certificate.bound_text}); {status_text(certificate.status)}.\n"
-        f"Cost: {cost_text(result)}; {certificate.moved_text(len(result.base))}."
-    )
-
-
-def _trial_table(selection: dict[str, Any]) -> Table:
-    """Every term that was tried, its effect on the error of left-out runs, and whether it was selected."""
-    columns = (
-        TableColumn("term", "Term"),
-        TableColumn("joint", "Joint"),
-        TableColumn("without", "without", "share", group="Error on left-out runs"),
-        TableColumn("including", "with", "share", group="Error on left-out runs"),
-        TableColumn("gain_percent", "Gain ± σ", "estimate", of=("std_percent",), unit="%"),
-        TableColumn("std_percent", "σ", "number", unit="%", shown=False),
-        TableColumn("folds", "Folds better", "share"),
-        TableColumn("verdict", "Verdict"),
-    )
-    rows = [
-        (
-            t["label"],
-            t["joint"],
-            t["without"],
-            t["including"],
-            100 * t["gain"],
-            100 * t["std"],
-            t["folds"],
-            t["verdict"],
-        )
-        for t in selection["trials"]
-    ]
-    weights: list[Emphasis] = ["strong" if t["verdict"] in ("taken", "dropped") else "" for t in selection["trials"]]
-    return table("trials", "Terms that were tried", columns, rows, weights)

@@ -36,14 +36,20 @@ FOLLOWED_FILES = ("result.json", "report.html", "convergence.html")
 FAMILIES = ("fourier", "b-spline")
 # steelyard.design.criteria.CRITERIA
 CRITERIA = ("d-optimal", "condition", "targets")
+# steelyard.simulation.controllers.CONTROLLERS
+CONTROLLERS = ("pd", "pid", "cascade", "computed-torque")
 # steelyard.export.TARGETS
-EXPORT_TARGETS = ("urdf", "mjcf", "c", "python", "latex")
+EXPORT_TARGETS = ("urdf", "mjcf", "sdf", "c", "python", "casadi", "latex")
 # steelyard.export.motions.FORMATS
 MOTION_FILES = (".csv", ".parquet", ".yaml", ".yml", ".script")
 # steelyard.identification.weighing.FREE
 FREE = ("offset", "friction")
 # steelyard.report.printers.PRINTERS
 TABLES = ("csv", "parquet", "json", "tex", "html")
+# steelyard.project.papers.registry.PAPERS
+PAPERS = ("p0", "p1", "p2", "p3", "p4")
+# steelyard.project.demos.adapt.RULES
+UPDATE_RULES = ("normalised", "published")
 # steelyard.validation.twin.RUNS
 TWIN_RUNS = 20
 

@@ -178,7 +178,7 @@ def _frame(found: Prediction, measured: bool) -> pl.DataFrame:
     assert found.half is not None
     data: dict[str, Any] = {"t": found.t}
     for j, joint in enumerate(found.joints):
-        torque, half = found.predicted[j], found.half[j]
+        torque, half = found.predicted[j], np.where(found.scored[j], found.half[j], np.nan)
         data |= {f"torque_{joint}": torque, f"low_{joint}": torque - half, f"high_{joint}": torque + half}
         data |= {f"measured_{joint}": found.measured[j]} if measured else {}
     return pl.DataFrame(data).with_columns(pl.all().fill_nan(None))

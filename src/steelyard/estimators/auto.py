@@ -76,16 +76,16 @@ def _physical(base: BaseParameters, information: Information) -> Estimate:
     if against:
         without = physical_bodies(()).estimate(None, base, information)
         against &= _negative_rotors(base, without)
-        if against and _costly(base, information, found, without):
+        if against and bounds_cost(base, information, found, without):
             # one robot measures its efforts on one side of the gears, so all joints are judged together
             free = tuple(joint for joint in information.joints if joint in against)
             columns = [column for column in base.layout.columns if column.symbol == ROTOR]
             rotors = tuple(column.name for column in columns if column.owner not in free)
             found = physical_bodies(rotors).estimate(None, base, information)
     share = KEPT_SHARE
-    if _at_share(base, found):
+    if links_at_share(base, found):
         without = physical_bodies(rotors, 0.0).estimate(None, base, information)
-        if _costly(base, information, found, without):
+        if bounds_cost(base, information, found, without):
             found, share = without, 0.0
     return found.with_findings((_choice(base, found, free, share),))
 
@@ -104,7 +104,7 @@ def _choice(base: BaseParameters, found: Estimate, free: tuple[str, ...], share:
         advice.append("check the inertias of the robot file, their units, and the gains of the efforts")
     if advice:
         return Finding("estimator-choice", "warning", message, ", ".join(free), "; ".join(advice))
-    held = _at_share(base, found)
+    held = links_at_share(base, found)
     if held:
         message += f"; bodies held at {share:.0%} of the file's in some direction: {', '.join(held)}"
     return Finding("estimator-choice", "info", message)
@@ -123,7 +123,7 @@ def _negative_rotors(base: BaseParameters, found: Estimate) -> set[str]:
     return {column.owner for column, value in columns if column.symbol == ROTOR and value < 0.0}
 
 
-def _at_share(base: BaseParameters, found: Estimate) -> tuple[str, ...]:
+def links_at_share(base: BaseParameters, found: Estimate) -> tuple[str, ...]:
     """The links on the bound P ⪰ κ P₀: the smallest λ of P v = λ P₀ v is κ."""
     assert found.standard is not None
     if base.layout.nominal is None:
@@ -137,8 +137,8 @@ def _at_share(base: BaseParameters, found: Estimate) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _costly(base: BaseParameters, information: Information, bounded: Estimate, without: Estimate) -> bool:
-    """Whether bounds raise the error of any joint by more than COSTLY."""
+def bounds_cost(base: BaseParameters, information: Information, bounded: Estimate, without: Estimate) -> bool:
+    """Whether bounds raise the error of any joint on the fitted rows by more than COSTLY."""
     errors = [_errors(base, information, estimate) for estimate in (bounded, without)]
     return bool(np.any(errors[0] > (1.0 + COSTLY) * errors[1]))
 

@@ -17,6 +17,7 @@ from steelyard.estimators.estimator import Estimate, Estimator
 from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve, wider
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
+from steelyard.regression.folds import guarded_folds
 from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
@@ -82,7 +83,10 @@ class Essential(Estimator):
         if self.stop == "f-test":
             steps = _until_significant(steps, full, rows - len(free), self.significance)
         elif self.stop == "cross-validation":
-            folds = [stacked(information, base.kept, known, times) for times in information.clusters(FOLDS)]
+            folds = [
+                (stacked(information, base.kept, known, fold.scored), stacked(information, base.kept, known, fold.kept))
+                for fold in guarded_folds(information, information.clusters(FOLDS))
+            ]
             steps = _until_best(steps, folds, free)
         cancelled = np.zeros(len(base), bool)
         cancelled[[step.parameter for step in steps]] = True
@@ -139,20 +143,20 @@ def _until_significant(steps: Sequence[Step], full: float, freedom: int, signifi
     return tuple(steps)
 
 
-def _until_best(steps: Sequence[Step], folds: Sequence[Array], free: Sequence[int]) -> tuple[Step, ...]:
-    """The number of cancellations with the smallest squared error on folds left out in turn."""
+def _until_best(steps: Sequence[Step], folds: Sequence[tuple[Array, Array]], free: Sequence[int]) -> tuple[Step, ...]:
+    """The number of cancellations with the smallest squared error on folds left out in turn: pairs of the rows of a
+    fold, and of those that its fit keeps."""
     if len(folds) < 3:
         raise EstimationError(
             'Too few blocks of time to stop by cross-validation: use stop = "ratio", or record longer.'
         )
-    others = [triangular(np.concatenate([f for k, f in enumerate(folds) if k != g])) for g in range(len(folds))]
     errors = []
     left = list(free)
     for step in (None, *steps):
         if step is not None:
             left.remove(step.parameter)
         total = 0.0
-        for fold, other in zip(folds, others, strict=True):
+        for fold, other in folds:
             theta = np.linalg.lstsq(other[:, left], other[:, -1], rcond=None)[0]
             total += float(np.sum((fold[:, left] @ theta - fold[:, -1]) ** 2))
         errors.append(total)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -116,6 +116,20 @@ class Certificate:
 
 
 @dataclass(frozen=True)
+class Refit:
+    """The fit to other rows, with everything kept that was chosen from the data: weights, priors, cancelled parameters.
+
+    weights (n,)   of the joints' rows, zero for joints without rows
+    values         base values (b,) from rows [w W | w y] (k, b + 1) over the base columns; NaN where not excited
+    information    the rows of the fit where these are not the measured ones, e.g. outliers with less weight
+    """
+
+    weights: Array
+    values: Callable[[Array], Array]
+    information: Information | None = None
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Values of the base parameters and their uncertainty.
 
@@ -125,6 +139,7 @@ class Estimate:
     condition         condition number of the weighted W_b; `condition_scaled` with columns of unit norm
     gains             set if the estimator also finds drive gains; the values are then in SI, for any unit of efforts
     standard (C,)     set if the estimator finds a full standard set, chosen by `standard_rule`, with its `certificate`
+    refit             how to fit other rows in the same way; None for estimators that simulate
     """
 
     value: Array
@@ -139,6 +154,7 @@ class Estimate:
     standard: Array | None = None
     standard_rule: str = ""
     certificate: Certificate | None = None
+    refit: Refit | None = field(default=None, compare=False, repr=False)
 
     def with_findings(self, more: Sequence[Finding]) -> Estimate:
         """The estimate with findings added."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
@@ -52,7 +52,9 @@ class Huber(Estimator):
     ) -> Estimate:
         fit = robust_fit(base, information, self.threshold)
         found = solve(fit.information, base, 1.0 / joint_deviations(fit.information, base))
-        return found.with_findings(_findings(fit))
+        assert found.refit is not None
+        refit = replace(found.refit, information=fit.information)
+        return replace(found, refit=refit).with_findings(_findings(fit))
 
 
 class RobustFit(NamedTuple):

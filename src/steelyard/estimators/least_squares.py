@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
-from steelyard.estimators.estimator import Estimate
+from steelyard.estimators.estimator import Estimate, Refit
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.information import Information, stacked, triangular
@@ -34,31 +34,35 @@ LEAST_LEFT = 1e-6
 def joint_deviations(information: Information, base: BaseParameters) -> Array:
     """σ_j (n,) of each joint's own least squares, σ_j² = ‖y_j − W_j χ̂_j‖² / (r_j − b_j)  (P0 §III).
 
-    Joints without rows get NaN.
+    A joint with no more rows than parameters of its own gets the same σ_j relative to its effort as the other joints in
+    the median: it hardly moved, and must not refuse the fit of all. Joints without rows get NaN.
     """
-    sigma = np.full(len(information.joints), np.nan)
+    sigma, effort = np.full((2, len(information.joints)), np.nan)
+    short = ""
     for j, triangle in enumerate(information.joint_triangles):
         if not triangle.rows:
             continue
         own = [k for k, c in enumerate(information.columns[j]) if c in base.kept]
         w, y = triangle.r[:, own], triangle.r[:, len(information.columns[j])]
+        effort[j] = np.linalg.norm(y) / np.sqrt(triangle.rows)
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         freedom = triangle.rows - w.shape[1]
         if freedom <= 0:
-            raise EstimationError(
-                f"{information.joints[j]} has {triangle.rows} rows for {w.shape[1]} parameters of its own: the log is "
-                "too short. Record longer, decimate less, or remove terms."
-            )
+            short = short or f"{information.joints[j]} has {triangle.rows} rows for {w.shape[1]} parameters of its own"
+            continue
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
         sigma[j] = np.linalg.norm(rest) / np.sqrt(freedom)
+    if short:
+        if not np.any(np.isfinite(sigma)):
+            raise EstimationError(
+                f"{short}, and no joint has more rows than parameters: the log is too short. Record longer, decimate "
+                "less, or remove terms."
+            )
+        sigma = np.where(np.isnan(sigma), effort * np.nanmedian(sigma / np.maximum(effort, 1e-300)), sigma)
     # a joint that fits within rounding must not get an infinite weight: the rounding of the largest effort bounds every
     # σ
-    sizes = [
-        np.linalg.norm(t.r[:, len(own)]) / np.sqrt(t.rows)
-        for t, own in zip(information.joint_triangles, information.columns, strict=True)
-        if t.rows
-    ]
-    if not sizes:
+    sizes = effort[np.isfinite(effort)]
+    if not len(sizes):
         raise EstimationError("No rows are left to fit. Record longer, or leave out fewer of them.")
     return np.maximum(sigma, max(1e-14 * max(sizes), 1e-300))
 
@@ -135,7 +139,24 @@ def solve(
         float(np.linalg.cond(w)),
         float(np.linalg.cond(w / scale)),
         findings,
+        refit=refit(weights, excited, held, extra),
     )
+
+
+def refit(
+    weights: Array, excited: NDArray[np.bool_], held: NDArray[np.bool_] | None = None, extra: Array | None = None
+) -> Refit:
+    """Least squares over the same `excited` (b,) parameters; `extra` are the rows of a prior over these."""
+    used = np.append(excited, True)
+
+    def values(rows: Array) -> Array:
+        own = rows[:, used] if extra is None else np.concatenate([rows[:, used], extra])
+        scale = np.linalg.norm(own[:, :-1], axis=0)
+        scale[scale == 0.0] = 1.0
+        theta = np.linalg.lstsq(own[:, :-1] / scale, own[:, -1], rcond=DATA_TOLERANCE)[0] / scale
+        return np.where(False if held is None else held, 0.0, spread(theta, excited))
+
+    return Refit(np.where(np.isfinite(weights), weights, 0.0), values)
 
 
 def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[Array | None, NDArray[np.bool_]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -45,7 +45,11 @@ class RLS(Estimator):
     ) -> Estimate:
         remembered = self.rule.remembered(information)
         found = solve(remembered, base, 1.0 / joint_deviations(remembered, base))
-        return found if self.forgetting == "none" else found.with_findings((self._finding(remembered),))
+        if self.forgetting == "none":
+            return found
+        assert found.refit is not None
+        refit = replace(found.refit, information=remembered)
+        return replace(found, refit=refit).with_findings((self._finding(remembered),))
 
     def _finding(self, remembered: Information) -> Finding:
         rows = remembered.rows()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from steelyard.export.file_fit.worth import FileWorth
 from steelyard.export.parity import Parity
 from steelyard.export.robot_files.changes import FileChange
 from steelyard.export.robot_files.friction_line import FrictionLine
@@ -19,7 +20,7 @@ class Export:
     model; for robot files, without friction. `read_back` is a sentence on how the files were compared where there is no
     parity; empty where they were not. `friction` lists the joints whose friction a robot file holds in part. `notes`
     are sentences for the users of the files. `companions` lists files that must be in the same folder (meshes,
-    textures).
+    textures). `worth` are the errors of the file on the user's own logs, None where no logs were read.
     """
 
     name: str
@@ -31,3 +32,4 @@ class Export:
     notes: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     read_back: str = ""
+    worth: FileWorth | None = None

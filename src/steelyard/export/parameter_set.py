@@ -34,7 +34,7 @@ class IdentifiedModel:
 
     `rule` says how the set was chosen, `estimator` which estimator found it. The cost of a physical set:
     `distance_sigma`, the distance of its base values from the result's, and `torque_change` ‖τ(θ) − τ_result‖ /
-    ‖τ_result‖ on random states.
+    ‖τ_result‖ on random states. `remarks` are further sentences for the readers of a file.
     """
 
     model: Model
@@ -44,6 +44,7 @@ class IdentifiedModel:
     estimator: str = ""
     distance_sigma: float = 0.0
     torque_change: float = 0.0
+    remarks: tuple[str, ...] = ()
 
     @property
     def bearing(self) -> Array:

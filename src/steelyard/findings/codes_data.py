@@ -49,7 +49,7 @@ DATA_CODES = (
         ("formats",),
         "tendons that exert no force of their own are not read; an actuator on one counts as a motor of its first "
         "joint if the robot has loops, else every joint is an axis",
-        "",
+        "add the force to the MJCF, or a term of your own, if a tendon pulls on a joint",
         "robots.md",
     ),
     FindingCode(
@@ -187,7 +187,7 @@ DATA_CODES = (
         ("signals",),
         "more than 1 % of the rows are copies of the row before: the logger is faster than the robot; the copies were "
         "dropped",
-        "",
+        "lower the rate of the logger to that of the robot",
     ),
     FindingCode(
         "gaps",

@@ -39,7 +39,7 @@ FIT_CODES = (
         ("info",),
         ("identification",),
         "the terms that `select` added and removed; every trial is in result.json",
-        "",
+        "keep the list in `terms` of the project file and set `select = false` to fix the choice",
         "friction.md#selection",
     ),
     FindingCode(
@@ -50,6 +50,24 @@ FIT_CODES = (
         "fewer than five different motions: the default terms are used without selection",
         "record more motions, each in its own `[[run]]`",
         "friction.md#selection",
+    ),
+    FindingCode(
+        "expected-error",
+        "fit",
+        ("info",),
+        ("identification",),
+        "how the error on other motion was estimated from rows left out, or why it was not",
+        "score the result on another motion: `steelyard validate`",
+        "validation.md#expected-error",
+    ),
+    FindingCode(
+        "few-rows",
+        "fit",
+        ("warning",),
+        ("project",),
+        "fewer than ten rows per parameter: the log is short, slow or mostly at rest",
+        "design and record another motion: `steelyard excite --given RUN_FOLDER`",
+        "excite.md",
     ),
     FindingCode(
         "approximate-reference",
@@ -102,45 +120,6 @@ FIT_CODES = (
         ("validation",),
         "the errors of these parameters are correlated for most of a block of time: their error bars are too narrow",
         "record longer, or add the term that the residual shows",
-        "error-bars.md",
-    ),
-    FindingCode(
-        "repeating-residual",
-        "fit",
-        ("info",),
-        ("estimators",),
-        "the motion repeats itself and so does part of the residual, an error of the model: σ is wider than that of "
-        "blocks of time",
-        "record a motion that does not repeat itself, or add the term that the residual shows",
-        "error-bars.md",
-    ),
-    FindingCode(
-        "friction-misfit",
-        "fit",
-        ("warning",),
-        ("validation",),
-        "the residual against the motion of a joint depends on speed or load: its friction law is wrong, and other "
-        "parameters absorb a part of it",
-        'use the default terms (`terms = "default"`), or add `stribeck` or `load`; `select = true` tries them',
-        "friction.md",
-    ),
-    FindingCode(
-        "friction-untested",
-        "fit",
-        ("info",),
-        ("validation",),
-        "less than 10 s of motion: a wrong friction law cannot be distinguished from noise",
-        "record longer",
-        "friction.md",
-    ),
-    FindingCode(
-        "runs-differ",
-        "fit",
-        ("info", "warning"),
-        ("validation",),
-        "the runs of a fit differ in these parameters by more than noise, e.g. friction on different days (with ten "
-        "runs or more the error bars contain it)",
-        "fit runs of one day and temperature together, or record ten runs or more",
         "error-bars.md",
     ),
     FindingCode(
@@ -228,17 +207,7 @@ FIT_CODES = (
         ("estimators",),
         "estimator `essential`: the cancelled parameters in order, and the increase of the residual; a few per cent is "
         "acceptable",
-        "",
-        "estimators/essential.md",
-    ),
-    FindingCode(
-        "essential-biased",
-        "fit",
-        ("warning",),
-        ("estimators",),
-        "estimator `essential`: cancelled parameters are certainly not zero, or the residual rises by more than 3 %: "
-        "the others absorb their effect",
-        'raise `ratio`, set `stop = "f-test"`, or use `wls`',
+        "set `stop` in `[estimator]` to keep more or fewer parameters",
         "estimators/essential.md",
     ),
     FindingCode(
@@ -276,7 +245,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "iterative estimators: the number of iterations, and the change in each or at the end",
-        "",
+        "set the options in `[estimator]` to override; `steelyard estimators` lists them",
     ),
     FindingCode(
         "not-converged",
@@ -302,7 +271,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `rls`: the forgetting rule, and the equivalent number of rows per joint",
-        "",
+        "set `forgetting` and `memory` in `[estimator]` to override",
         "estimators/rls.md",
     ),
     FindingCode(
@@ -311,7 +280,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `iv`: least squares and instrumental variables agree, so there is no evidence against least squares",
-        "",
+        'keep `estimator = "wls"`, which has the smaller errors',
         "exogeneity.md",
     ),
     FindingCode(
@@ -329,7 +298,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "estimator `didim`: the relative error with the simulated motion in the regressor, which is what it minimises",
-        "",
+        "compare with `steelyard identify project.toml --estimator wls`",
         "estimators/didim.md",
     ),
     FindingCode(
@@ -365,7 +334,7 @@ FIT_CODES = (
         ("info",),
         ("estimators",),
         "which payload parameter determines each gain, and how much σ would grow without it",
-        "",
+        "state that parameter in `known` of the `[[payload]]` if it can be measured",
         "weighing.md",
     ),
     FindingCode(

@@ -103,7 +103,7 @@ RESULT_CODES = (
         ("info",),
         ("physical",),
         "a link passes only because of `--tolerance`",
-        "",
+        "repeat with `--tolerance 0` to see the tolerance that it needs",
         "consistency.md",
     ),
     FindingCode(

@@ -17,7 +17,7 @@ class DamagedError(DataError):
     """A log that cannot be read beyond some row: the problem as a sentence, and the number of intact rows before it."""
 
     def __init__(self, problem: str, rows: int, fix: str = "Copy the log again") -> None:
-        self.problem, self.rows = problem, rows
+        self.problem, self.rows, self.fix = problem, rows, fix
         if rows:
             advice = (
                 f"The {rows} rows before it are intact. {fix}, or set salvage = true in the [[run]] to use only those."

@@ -8,7 +8,6 @@ written under a name from the archive: a member's name only gives the last part 
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import shutil
 import sys
@@ -22,6 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from steelyard.errors import DataError, MissingExtraError
+from steelyard.formats.reader_process.client import unpack_apart
+from steelyard.formats.reader_process.limits import UNPACKED_GB, limit
 from steelyard.signals.recording import Chunk, LogFile, Opener, Recording
 
 PACKED = (".gz", ".zst", ".zip")
@@ -30,8 +31,6 @@ _MAGIC = {b"\x1f\x8b": ".gz", ZSTD_MAGIC: ".zst", b"PK\x03\x04": ".zip", b"PK\x0
 # Extensions that are left out of the name of what is inside.
 _ENDINGS = (".gz", ".gzip", ".zst", ".zstd")
 _COPY_BYTES = 1 << 22
-# The environment variable that sets the limit of the unpacked size, and the default [GB, 1e9 bytes].
-LIMIT_VARIABLE, DEFAULT_GB = "STEELYARD_UNPACKED_GB", 8.0
 # Members of an archive that are never its log.
 _NO_LOGS = ("readme", "license", "licence", "changelog")
 _TAR_MAGIC, _TAR_PLACE = b"ustar", 257
@@ -82,7 +81,7 @@ def read_packed(
         packed = _one_member(packed, endings)
         plain = folder / _safe_name(packed.inner_name)
         notes = []
-        if damage := _unpacked(packed, plain):
+        if damage := unpack_apart(packed.file, packed.packing, packed.member, plain):
             problem = f"'{packed.file.name}' is damaged: {damage}"
             if not salvage or not plain.stat().st_size:
                 raise DataError(
@@ -120,9 +119,12 @@ class _UnpackedRows:
         return self.contents.digest()
 
 
-def copy_unpacked(source: Any, target: BinaryIO, shown: str) -> str | None:
-    """Copy a stream that unpacks, up to the limit; returns what stopped it early, as part of a sentence."""
-    most, done = _limit_gb(), 0
+def copy_unpacked(
+    source: Any, target: BinaryIO, shown: str, progress: Callable[[int], None] | None = None
+) -> str | None:
+    """Copy a stream that unpacks, up to the limit; returns what stopped it early, as part of a sentence. `progress` is
+    called with the number of bytes so far."""
+    most, done = limit(UNPACKED_GB), 0
     while True:
         try:
             # Not `read`: it gathers a whole block, and the data before the damage would be lost with it.
@@ -137,6 +139,8 @@ def copy_unpacked(source: Any, target: BinaryIO, shown: str) -> str | None:
         if done > most * 1e9:
             raise _too_large(shown, most)
         target.write(block)
+        if progress is not None:
+            progress(done)
 
 
 def open_zstd(path: Any, purpose: str = "Reading a file compressed with zstd", extra: str = "zstd") -> Any:
@@ -156,11 +160,11 @@ def zstd_library(purpose: str, extra: str) -> Any:
     return zstd
 
 
-def _unpacked(packed: PackedLog, plain: Path) -> str | None:
-    """Unpack into a file; returns what stopped it early, as part of a sentence."""
+def unpack(packed: PackedLog, plain: Path, progress: Callable[[int], None] | None = None) -> str | None:
+    """Unpack into a file; returns what stopped it early, as part of a sentence. For the reader process."""
     try:
         with _opened(packed) as source, plain.open("wb") as target:
-            return copy_unpacked(source, target, str(packed.file))
+            return copy_unpacked(source, target, str(packed.file), progress)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise DataError(f"'{packed.file}' cannot be unpacked ({error}). Unpack it with another program.") from None
     except OSError as error:
@@ -182,8 +186,8 @@ def _opened(packed: PackedLog) -> Iterator[Any]:
     else:
         with zipfile.ZipFile(packed.file) as archive:
             # refuse a large member before it is unpacked; a false size is found while copying
-            if archive.getinfo(packed.member).file_size > _limit_gb() * 1e9:
-                raise _too_large(f"{packed.file}/{packed.member}", _limit_gb())
+            if archive.getinfo(packed.member).file_size > limit(UNPACKED_GB) * 1e9:
+                raise _too_large(f"{packed.file}/{packed.member}", limit(UNPACKED_GB))
             with archive.open(packed.member) as stream:
                 yield stream
 
@@ -235,17 +239,5 @@ def _check_contents(packed: PackedLog, plain: Path) -> None:
 def _too_large(shown: str, most: float) -> DataError:
     return DataError(
         f"'{shown}' unpacks to more than {most:g} GB, the limit for packed logs. Unpack it yourself, or set the "
-        f"environment variable {LIMIT_VARIABLE} to a larger number."
+        f"environment variable {UNPACKED_GB[0]} to a larger number."
     )
-
-
-def _limit_gb() -> float:
-    """The largest unpacked size [GB]."""
-    stated = os.environ.get(LIMIT_VARIABLE, "")
-    try:
-        limit = float(stated) if stated else DEFAULT_GB
-    except ValueError:
-        limit = -1.0
-    if not 0.0 < limit < float("inf"):
-        raise DataError(f"{LIMIT_VARIABLE} must be a positive number of gigabytes, not '{stated}'.")
-    return limit

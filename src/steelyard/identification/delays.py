@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import BSpline, make_interp_spline
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
@@ -16,13 +16,19 @@ from steelyard.errors import EstimationError
 from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, base_parameters, independent_columns
-from steelyard.regression.information import BlockKey, Information, Triangle
+from steelyard.regression.information import BlockKey, Information, Triangle, triangular
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.statistics import jackknife_deviation
 
 # Number of shifted copies of the effort per period of the parallel filter, and their range in periods on either side.
 _COPIES, _PERIODS = 8, 1.0
+# Degree of the spline between the copies. Up to 1.5 times the cut-off, where the filter ends, it passes all but 1e-5: a
+# cubic one loses 0.3 % between copies, and noise alone would draw the delay there.
+_DEGREE = 7
+# Largest cut-off of the parallel filter while delays are searched, as a fraction of the rate. Above it a copy between
+# two samples passes less noise than one at a sample, so that noise alone would look like a delay.
+_HIGHEST = 0.25
 # A delay of a single joint is significant when its p-value is below this (three standard deviations, if they were known
 # exactly).
 CHANCE = 2.7e-3
@@ -128,6 +134,15 @@ class Delays:
         return (Finding("delays", "warning", message + doubt, ", ".join(self.doubtful), advice),)
 
 
+def for_delays(problem: Problem) -> Problem:
+    """The problem with the efforts as logged, and a parallel filter in whose band copies of the effort differ by their
+    delay alone."""
+    if problem.lowpass_hz is None:
+        return replace(problem, delay=())
+    highest = _HIGHEST * min(run.rate for run in problem.runs)
+    return replace(problem, delay=(), lowpass_hz=min(problem.lowpass_hz, highest))
+
+
 def effort_shifts(problem: Problem) -> tuple[float, ...]:
     """Shifts [s] of the copies of the effort used to find delays: one period of the parallel filter to either side."""
     if problem.lowpass_hz is None:
@@ -143,17 +158,17 @@ def estimate_delays(
 ) -> Delays:
     """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
 
-    θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a cubic spline (it
-    is low-passed, so it is smooth); the steps are Gauss–Newton from each joint's best copy. Friction must be modelled
+    θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a spline (it
+    is low-passed, so it is smooth); Newton's steps start from each joint's best copy. Friction must be modelled
     first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
     """
-    shifts = effort_shifts(problem)
     if information is None:
-        problem = replace(problem, delay=())
+        problem = for_delays(problem)
     elif any(problem.delay):
         raise EstimationError(
             "Delays are estimated from the efforts as logged: call observe on a problem without delay."
         )
+    shifts = effort_shifts(problem)
     if information is None:
         information = observe(problem, progress=progress, shifts=shifts)
     information = information.without_known()
@@ -161,16 +176,19 @@ def estimate_delays(
 
     own, shared = np.eye(len(information.joints)), np.ones((len(information.joints), 1))
     start = np.array([fit.best_copy(j) for j in range(len(information.joints))])
-    fit = fit.at(fit.at(start).refined(None, start, own))
-    found = fit.refined(None, start, own)
-    common = fit.refined(None, np.full(len(start), float(np.nanmedian(found))), shared)
+    fit = fit.at(start)
+    fit = fit.at(fit.refined(fit.unexplained(), start, own))
+    every = fit.unexplained()
+    found = fit.refined(every, start, own)
+    common = fit.refined(every, np.full(len(start), float(np.nanmedian(found))), shared)
     groups = information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")
-    left = [[time for time in information.times if time not in set(group)] for group in groups]
-    each = np.array([fit.refined(times, found, own, steps=3) for times in left])
-    together = np.array([fit.refined(times, common, shared, steps=3) for times in left])
+    left = [fit.unexplained([time for time in information.times if time not in set(group)]) for group in groups]
+    each = np.array([fit.refined(one, found, own) for one in left])
+    together = np.array([fit.refined(one, common, shared) for one in left])
     std = jackknife_deviation(each - found)
+    found = np.where((std == 0.0) & (found != 0.0), np.nan, found)  # no block moves it: it is not from the data
     known = np.isfinite(found) & (std > 0.0)
     size, others = float(np.sum(((found - common) / std)[known] ** 2)), max(int(known.sum()) - 1, 1)
     return Delays(
@@ -202,16 +220,17 @@ def at_delays(information: Information, shifts: Sequence[float], seconds: Sequen
 
 @dataclass(frozen=True)
 class _Copies:
-    """Interpolation of a response between the shifted copies: weights are a cubic spline of the shift."""
+    """Interpolation of a response between the shifted copies: weights are a spline of the shift."""
 
     order: NDArray[np.int64]
-    spline: CubicSpline
+    places: Array
+    spline: BSpline
 
     @staticmethod
     def at(shifts: Sequence[float]) -> _Copies:
         places = np.array([0.0, *shifts])
         order = np.argsort(places)
-        return _Copies(order, CubicSpline(places[order], np.eye(len(order))))
+        return _Copies(order, places[order], make_interp_spline(places[order], np.eye(len(order)), _DEGREE))
 
     def sorted(self, y: Array) -> Array:
         """Copies (rows, R), the effort itself first, in the order of their shifts."""
@@ -219,11 +238,11 @@ class _Copies:
 
     @property
     def furthest(self) -> float:
-        return float(self.spline.x[-1])
+        return float(self.places[-1])
 
     @property
     def spacing(self) -> float:
-        return float(self.spline.x[1] - self.spline.x[0])
+        return float(self.places[1] - self.places[0])
 
 
 @dataclass(frozen=True)
@@ -262,41 +281,65 @@ class _Fit:
             return float("nan")
         kept = [k for k, c in enumerate(own) if c in self.base.kept]
         w, y = triangle.r[:, kept], self.copies.sorted(triangle.r[:, len(own) :])
+        size = np.linalg.norm(y, axis=0)
+        if not size.all():  # an effort of zero has no delay
+            return float("nan")
         w = w[:, list(independent_columns(w, DATA_TOLERANCE).kept)]
         rest = y - w @ np.linalg.lstsq(w, y, rcond=None)[0]
-        left = np.linalg.norm(rest, axis=0) / np.linalg.norm(y, axis=0)
-        return float(self.copies.spline.x[int(np.argmin(left))])
+        left = np.linalg.norm(rest, axis=0) / size
+        return float(self.copies.places[int(np.argmin(left))])
 
-    def refined(
-        self, times: Sequence[tuple[str, str, int]] | None, start: Array, share: Array, steps: int = _STEPS
-    ) -> Array:
-        """Delays (n,) [s] after Gauss–Newton steps from `start`, moved along the columns of `share` (n, m)."""
-        parts = self._parts(times)
-        size = len(self.base)
+    def unexplained(self, times: Sequence[tuple[str, str, int]] | None = None) -> Array:
+        """What the columns leave of the weighted copies of every joint, (n, R, rows): (1 − W W⁺) w_j y_j(t + shift).
+
+        The fit of θ for any delays is then done, and a step towards the best delays works on few rows.
+        """
         place = np.full(len(self.base.layout), -1)
-        place[list(self.base.kept)] = np.arange(size)
-        delay = np.where(np.isfinite(start), start, 0.0)
-        # reduced to a triangle once, so that a step works on few rows
-        small = []
-        for triangle, own in zip(parts, self.information.columns, strict=True):
+        place[list(self.base.kept)] = np.arange(len(self.base))
+        count, copies = len(self.information.joints), len(self.copies.order)
+        rows = []
+        for j, (triangle, own) in enumerate(zip(self._parts(times), self.information.columns, strict=True)):
             kept = np.flatnonzero(place[own] >= 0)
             y = self.copies.sorted(triangle.r[:, len(own) :])
-            small.append((place[own[kept]], Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r))
-        for _ in range(steps):
-            rows = []
-            for j, (target, r) in enumerate(small):
-                y = r[:, len(target) :]
-                wide = np.zeros((len(r), size + share.shape[1] + 1))
-                wide[:, target] = r[:, : len(target)]
-                wide[:, size:-1] = -np.outer(y @ self.copies.spline(delay[j], 1), share[j])
-                wide[:, -1] = y @ self.copies.spline(delay[j])
-                rows.append(self.weights[j] * wide)
-            system = np.concatenate(rows)
-            scale = np.linalg.norm(system[:, :-1], axis=0)
-            scale[scale == 0.0] = 1.0
-            found = np.linalg.lstsq(system[:, :-1] / scale, system[:, -1], rcond=DATA_TOLERANCE)[0] / scale
-            step = np.clip(share @ found[size:], -self.copies.spacing, self.copies.spacing)
+            # reduced to a triangle first, so that all joints together are few rows
+            r = self.weights[j] * Triangle.of(np.column_stack([triangle.r[:, kept], y]), triangle.rows).r
+            wide = np.zeros((len(r), len(self.base) + count * copies))
+            wide[:, place[own[kept]]] = r[:, : len(kept)]
+            wide[:, len(self.base) + j * copies :][:, :copies] = r[:, len(kept) :]
+            rows.append(wide)
+        system = np.concatenate(rows)
+        used = list(independent_columns(system[:, : len(self.base)], DATA_TOLERANCE).kept)
+        rest = triangular(np.column_stack([system[:, used], system[:, len(self.base) :]]))[len(used) :, len(used) :]
+        return rest.T.reshape(count, copies, -1)
+
+    def refined(self, unexplained: Array, start: Array, share: Array) -> Array:
+        """Delays (n,) [s] of the least residual, by Newton's steps from `start` along the columns of `share` (n, m).
+
+        With E_j (R, rows) of `unexplained` the residual is Σ_j s(d_j)ᵀ E_j, s(d) the weights of the copies at delay d.
+        Its second derivatives are exact: by Gauss-Newton the derivative of the noise would count as that of the motion,
+        and steps would be far too short.
+        """
+        spline, delay = self.copies.spline, np.where(np.isfinite(start), start, 0.0)
+        for _ in range(_STEPS):
+            at, slope, bend = (np.einsum("jrm,jr->jm", unexplained, spline(delay, order)) for order in range(3))
+            rest = at.sum(axis=0)
+            curvature = slope @ slope.T + np.diag(bend @ rest)
+            step = share @ _downhill(share.T @ curvature @ share, share.T @ slope @ rest)
+            step = np.clip(step, -self.copies.spacing, self.copies.spacing)
             delay = np.clip(delay + step, -self.copies.furthest, self.copies.furthest)
             if np.abs(step).max() < 1e-5 * self.copies.spacing:
                 break
         return np.where(np.isfinite(start), delay, np.nan)
+
+
+def _downhill(curvature: Array, slope: Array) -> Array:
+    """Newton's step (m,), downhill also where a function bends down, and zero where it is flat.
+
+    Scaled to unit curvature of each variable: joints without noise have many times the weight of others.
+    """
+    scale = np.sqrt(np.abs(np.diagonal(curvature)))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    size, way = np.linalg.eigh(curvature / np.outer(scale, scale))
+    flat = np.abs(size) <= DATA_TOLERANCE
+    along = np.where(flat, 0.0, way.T @ (slope / scale)) / np.where(flat, 1.0, np.abs(size))
+    return -(way @ along) / scale

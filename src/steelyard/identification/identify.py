@@ -11,13 +11,18 @@ import numpy as np
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import WLS, Estimate, Estimator
-from steelyard.estimators.estimator import estimated, in_torques, options_of
+from steelyard.estimators.estimator import GAINS, SIMULATION, estimated, in_torques, needs, options_of
 from steelyard.estimators.least_squares import joint_deviations
 from steelyard.estimators.standard_set import closest, closest_on_essential, minimum_norm
+from steelyard.identification.expected import expected_score
 from steelyard.identification.first_fit import finds_scale, with_load_to_scale
-from steelyard.identification.legs import compare_legs, leg_findings
-from steelyard.identification.loop_findings import loop_findings
-from steelyard.identification.plausibility import empty_runs, with_plausibility_findings
+from steelyard.identification.legs import compare_legs, leg_findings, loop_findings
+from steelyard.identification.plausibility import (
+    empty_runs,
+    payload_contradictions,
+    repeated_motions,
+    with_plausibility_findings,
+)
 from steelyard.identification.result import DriveGains, Identification, RunRecord
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.physical.prior import Widths, column_widths
@@ -60,6 +65,7 @@ def identify(
     if held_out is not None:
         same = replace(held_out, model=problem.model, delay=problem.delay, motor_rows=problem.motor_rows)
         other = in_torques(observe(same, progress=progress), estimate)
+    expected, how = expected_score(problem, base, information, estimator, estimate)
     standard, rule = _standard(base, estimate, torques)
     legs = compare_legs(base, problem.model.robot, estimate.value, estimate.covariance, estimate.clusters)
     result = Identification(
@@ -81,6 +87,7 @@ def identify(
             RunRecord(r.name, r.role, r.load, r.source, r.sha256, r.rate, (*r.history, problem.row_rule(r)), r.part)
             for r in (*problem.runs, *(held_out.runs if held_out else ()))
         ),
+        expected=expected,
         cancelled=tuple(name for name, gone in zip(base.names, estimate.cancelled, strict=True) if gone),
         standard=standard,
         standard_rule=rule,
@@ -92,7 +99,12 @@ def identify(
         + tuple(loop_findings(problem.model, problem.runs))
         + empty_runs(problem, information)
         + estimate.findings
-        + leg_findings(legs),
+        + leg_findings(legs)
+        + how
+        + repeated_motions(problem.runs, held_out.runs if held_out else ())
+        + (
+            () if needs(estimator, GAINS) or needs(estimator, SIMULATION) else payload_contradictions(base, information)
+        ),
         versions=_versions(),
         residual_std=residual_deviation(
             torques, base.kept, theta, covariance_factor(estimate.covariance, estimate.covariance_classical)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from steelyard._arrays import Array
+from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_CLUSTERS, joint_deviations
 from steelyard.findings import Finding
 from steelyard.identification.result import Identification
+from steelyard.identification.term_selection import same_motion
+from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.terms.registry import nonnegative_symbols
-from steelyard.regression.information import Information
+from steelyard.regression.information import KNOWN, Information, Time, triangular
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import jackknife_deviation
+from steelyard.signals.samples import Samples, same_log
 
 # A relative error above this means the wrong robot, units or loads.
 HALF = 0.5
+# The stated parameters of a payload are contradicted if they are off by this share, and by this many deviations.
+PAYLOAD_SHARE, PAYLOAD_SURE = 0.2, 4.0
 
 
 def empty_runs(problem: Problem, information: Information) -> tuple[Finding, ...]:
@@ -28,6 +38,79 @@ def empty_runs(problem: Problem, information: Information) -> tuple[Finding, ...
         for run in problem.runs
         if run.name not in present
     )
+
+
+def repeated_motions(fitted: Sequence[Samples], others: Sequence[Samples]) -> tuple[Finding, ...]:
+    """Runs among `others` that repeat a fitted motion in another recording."""
+    out = []
+    for run in others:
+        twin = next((one for one in fitted if same_motion(run, one) and not same_log(run, one)), None)
+        if twin is not None:
+            message = f"'{run.name}' repeats the motion of '{twin.name}': its error says little about other motion"
+            out.append(Finding("same-motion", "warning", message, run.name))
+    return tuple(out)
+
+
+def payload_contradictions(base: BaseParameters, information: Information) -> tuple[Finding, ...]:
+    """Payloads whose stated parameters the efforts contradict: y = W θ + α τ_stated, and α is not 1.
+
+    α has the deviation by leaving out clusters of time. Runs without the payload must determine the robot: where they
+    do not, α is uncertain and nothing is said.
+    """
+    if KNOWN not in information.responses:
+        return ()
+    weights = 1.0 / joint_deviations(information.without_known(), base)
+    weights = np.where(np.isfinite(weights), weights, 0.0)
+    out = []
+    for load in sorted({column.owner for column in base.layout.columns if column.known}):
+        if not any(key.load == load for key in information.blocks):
+            continue
+        parts = [_with_known(base, information, weights, times, load) for times in information.clusters(CLUSTERS)]
+        if len(parts) < FEWEST_CLUSTERS:
+            continue
+        found = np.array(
+            [_scale([part for k, part in enumerate(parts) if k != left]) for left in range(-1, len(parts))]
+        )
+        alpha, std = found[0], float(jackknife_deviation(found[1:] - found[0]))
+        if abs(alpha - 1.0) > max(PAYLOAD_SHARE, PAYLOAD_SURE * std):
+            out.append(
+                Finding(
+                    "payload-contradicted",
+                    "error",
+                    f"the efforts fit with {alpha:.2f} ± {std:.2f} times the stated parameters of payload '{load}'",
+                    load,
+                )
+            )
+    return tuple(out)
+
+
+def _with_known(
+    base: BaseParameters, information: Information, weights: Array, times: Sequence[Time], load: str
+) -> Array:
+    """Triangle of [w W | w τ_stated of this load | w (y − τ_stated of other loads)] over the base columns."""
+    own = [time for time in times if time[1] == load]
+    others = [time for time in times if time[1] != load]
+    kept, rows = list(base.kept), []
+    for j, columns in enumerate(information.columns):
+        place = {c: k for k, c in enumerate(columns)}
+        here = [k for k, c in enumerate(kept) if c in place]
+        for chosen, mine in ((own, True), (others, False)):
+            r = information.gathered(j, chosen).r
+            wide = np.zeros((len(r), len(kept) + 2))
+            wide[:, here] = r[:, [place[kept[k]] for k in here]]
+            wide[:, -1] = r[:, len(columns)] - (0.0 if mine else information.known(r))
+            wide[:, -2] = information.known(r) if mine else 0.0
+            rows.append(weights[j] * wide)
+    return triangular(np.concatenate(rows))
+
+
+def _scale(parts: Sequence[Array]) -> float:
+    """α of the least squares over all parts."""
+    whole = triangular(np.concatenate(parts))
+    scale = np.linalg.norm(whole[:, :-1], axis=0)
+    scale[scale == 0.0] = 1.0
+    found = np.linalg.lstsq(whole[:, :-1] / scale, whole[:, -1], rcond=DATA_TOLERANCE)[0] / scale
+    return float(found[-1])
 
 
 def with_plausibility_findings(result: Identification) -> Identification:
@@ -84,6 +167,9 @@ def with_plausibility_findings(result: Identification) -> Identification:
                 fix="fit more and richer motion, use a prior (estimator map), and check that the runs are comparable",
             )
         )
+    if result.nominal is not None and not result.nominal.total < 1.0:
+        message = "the nominal model explains none of the effort: its error is as large as the effort itself"
+        found.append(Finding("nominal-contradicted", "warning", message))
     # below 1e-9 both models are exact and differ by rounding
     if result.nominal is not None and result.relative_error.total > max(result.nominal.total, 1e-9):
         found.append(

@@ -21,6 +21,7 @@ from scipy.stats import t as student
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.identification.result import Identification
+from steelyard.model.parameters import Layout
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import covariance_factor
@@ -28,14 +29,20 @@ from steelyard.signals.samples import Samples
 
 # The fraction of unseen rows that a band holds.
 LEVEL = 0.95
+# Symbol of the inertia of a rotor.
+ROTOR = "Ia"
 
 
 @dataclass(frozen=True)
 class Prediction:
     """One run's rows: t (m,) [s]; v (n, m); measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask.
 
-    half (n, m) [N·m | N] is the half width of the 95 % band around `predicted`. It is NaN where the joint is at rest,
-    because stiction is not a function of speed, and where the fit has no rows of the joint; None without error bars.
+    q       positions (n, m) [rad | m] of the axes at t
+    other   the part (n, m) of `predicted` that is not of bodies, rotors, payloads or springs: friction and offsets
+    half    half width (n, m) [N·m | N] of the 95 % band around `predicted`, for rows that are scored: stiction, at
+            rest, is not a function of speed. NaN for joints without rows in the fit; None without error bars
+    effect  RMS (n, C) of the effort of each joint per unit of each column, over its scored rows
+    role    "identify" or "validate"
     """
 
     run: str
@@ -47,14 +54,18 @@ class Prediction:
     nominal: Array | None
     scored: NDArray[np.bool_]
     complete: bool
+    q: Array | None = None
+    other: Array | None = None
     half: Array | None = None
+    effect: Array | None = None
+    role: str = "identify"
 
     @property
     def inside(self) -> NDArray[np.bool_]:
         """Which measured efforts lie in the band (n, m); none where there is no band."""
         if self.half is None:
             return np.zeros_like(self.scored)
-        return np.abs(self.measured - self.predicted) <= self.half
+        return self.scored & (np.abs(self.measured - self.predicted) <= self.half)
 
 
 def as_identified(problem: Problem, result: Identification) -> Problem:
@@ -112,29 +123,59 @@ def predict_rows(
         if most_rows is not None and got >= most_rows:
             complete = False
             break
-    return replace(_of_parts(parts, slice(None)), complete=complete)
+    # the effect of a column is its mean square over all parts
+    counts = np.array([part.scored.sum(axis=1) for part in parts])[:, :, None]
+    squares = np.array([np.zeros_like(counts[0]) if part.effect is None else part.effect**2 for part in parts])
+    effect = np.sqrt(np.sum(counts * squares, axis=0) / np.maximum(counts.sum(axis=0), 1))
+    whole = _of_parts(parts, slice(None))
+    return replace(whole, complete=complete, q=_positions(run, whole.t), effect=effect)
+
+
+def _is_friction(layout: Layout) -> NDArray[np.bool_]:
+    """Columns (C,) of friction and offsets: not of bodies, payloads, springs or rotors."""
+    return np.array([column.kind == "term" and column.symbol != ROTOR for column in layout.columns])
+
+
+def _positions(run: Samples, t: Array) -> Array:
+    """Positions (n, m) of a run at times t (m,) [s]; the log is read only as far as they go."""
+    times, values = [np.zeros(0)], [np.zeros((len(run.joints), 0))]
+    for piece in run.open() if len(t) else ():
+        start = run.stretches[piece.stretch].start + piece.first / run.rate
+        times.append(start + np.arange(piece.q.shape[1]) / run.rate)
+        values.append(piece.q)
+        if times[-1][-1] > t[-1]:
+            break
+    at, q = np.concatenate(times), np.concatenate(values, axis=1)
+    return np.stack([np.interp(t, at, one) for one in q]) if len(t) else values[0]
 
 
 def predicted_parts(problem: Problem, run: Samples, theta: Array, band: Band | None = None) -> Iterator[Prediction]:
-    """The prediction of a run part by part, the first one empty."""
+    """The prediction of a run part by part, without positions; the first part is empty."""
     model = problem.model
     rows, columns = model.places.T
     own = [np.flatnonzero(rows == j) for j in range(model.robot.dof)]
     nominal = model.layout.nominal
-    vectors = [theta, *([] if nominal is None else [nominal]), *([] if band is None else band.spreads)]
-    first = 1 if nominal is None else 2
+    friction = np.where(_is_friction(model.layout), theta, 0.0)
+    vectors = [theta, friction, *([] if nominal is None else [nominal]), *([] if band is None else band.spreads)]
+    first = 2 if nominal is None else 3
     whole = np.column_stack([model.bearing(vector, run.load) for vector in vectors])
+    # the payload that a bearing adds belongs to bodies
+    whole[:, 1] = np.where(_is_friction(model.layout), whole[:, 0], 0.0)
 
     def part(t: Array, v: Array, still: Array, y: Array, w: Array) -> Prediction:
         torques = np.stack([whole[columns[e]].T @ w[e] for e in own], axis=1)
         scored = problem.moving(v, still)
         scored[list(problem.without_rows)] = False
+        effect = np.zeros((len(own), len(model.layout)))
+        counts = np.maximum(scored.sum(axis=1), 1)[rows]
+        effect[rows, columns] = np.sqrt(np.sum(w**2 * scored[rows], axis=1) / counts)
         half = None
         if band is not None:
             half = np.sqrt(band.noise[:, None] ** 2 + np.sum(torques[first:] ** 2, axis=0))
-            half = np.where(scored, half, np.nan)
-        other = None if nominal is None else torques[1]
-        return Prediction(run.name, run.joints, t, v, y, torques[0], other, scored, True, half)
+        return Prediction(
+            run.name, run.joints, t, v, y, torques[0], None if nominal is None else torques[2], scored, True,
+            other=torques[1], half=half, effect=effect, role=run.role,
+        )  # fmt: skip
 
     # a run too short for its filters still has an (empty) prediction
     none = np.zeros((len(own), 0))
@@ -151,5 +192,5 @@ def _of_parts(parts: Sequence[Prediction], rows: slice) -> Prediction:
         arrays = [getattr(part, name) for part in parts]
         return None if arrays[0] is None else np.concatenate([x[..., rows] for x in arrays], axis=-1)
 
-    names = ("t", "v", "measured", "predicted", "nominal", "scored", "half")
+    names = ("t", "v", "measured", "predicted", "nominal", "scored", "other", "half")
     return replace(parts[0], **{name: joined(name) for name in names})

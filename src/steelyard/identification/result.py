@@ -14,6 +14,7 @@ from steelyard._arrays import Array
 from steelyard.estimators.estimator import Certificate, GainDependence
 from steelyard.findings import Finding
 from steelyard.identification.legs import LegComparison
+from steelyard.identification.verdict import FitVerdict, judged
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.regression.scores import Score
 from steelyard.signals.channels import Drives
@@ -97,6 +98,7 @@ class DriveGains:
 class Identification:
     """Base parameters with error bars, the score with that of the nominal model, and the origin of the data.
 
+    `expected` is the error on other motion by guarded folds of the fitted rows, None where these are too few.
     `cancelled` base parameters were found not essential and are zero. `standard` (C,) is a full set of standard
     parameters with these base values, chosen by `standard_rule`; None where a base parameter has no value. If the
     estimator guarantees a physical set, `certificate` proves it. `carried` (n, 10) are the inertias for load friction
@@ -119,6 +121,7 @@ class Identification:
     unseen: Score | None
     unseen_nominal: Score | None
     runs: tuple[RunRecord, ...]
+    expected: Score | None = None
     estimator_options: dict[str, Any] = field(default_factory=dict)
     cancelled: tuple[str, ...] = ()
     standard: Array | None = None
@@ -175,29 +178,21 @@ class Identification:
         return replace(self, findings=self.findings + tuple(more))
 
     @property
-    def verdict(self) -> str:
-        """The result as one sentence; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
-        fitted = explained(self.relative_error.total)
-        compared = self.nominal if self.unseen is None else self.unseen_nominal
-        nominal = (
-            "no nominal inertias to compare with" if compared is None else f"nominal model {explained(compared.total)}"
+    def judged(self) -> FitVerdict:
+        """The verdict as data: errors in total and per joint, what is not explained, and whether rows are few."""
+        unseen = {run.name for run in self.runs if run.role != "identify"}
+        scores = {"unseen": self.unseen, "expected": self.expected, "fitted": self.relative_error}
+        return judged(
+            self.base.layout,
+            {kind: score for kind, score in scores.items() if score is not None},  # type: ignore[misc]
+            self.nominal if self.unseen is None else self.unseen_nominal,
+            (int(np.sum(self.relative_std < 0.5)), len(self.base) - len(self.cancelled)),
+            bool(self.cancelled),
+            {finding.where for finding in self.findings if finding.code == "constant-effort"},
+            bool(unseen) and unseen <= {finding.where for finding in self.findings if finding.code == "same-motion"},
         )
-        if self.unseen is None:
-            said = f"Explains {fitted} of the effort where it was fitted ({nominal}; no unseen motion was scored)"
-        else:
-            said = (
-                f"Explains {explained(self.unseen.total)} of the effort on unseen motion (fitted {fitted}, {nominal})"
-            )
-        known = int(np.sum(self.relative_std < 0.5))
-        count = len(self.base) - len(self.cancelled)
-        kind = "essential" if self.cancelled else "base"
-        flat = {finding.where for finding in self.findings if finding.code == "constant-effort"}
-        left_out = [joint for joint, rows in self.relative_error.rows.items() if joint in flat and not rows]
-        if left_out:
-            said = f"{said} ({', '.join(left_out)} left out: constant effort)"
-        return f"{said}. {known} of {count} {kind} parameters are known to better than half their value."
 
-
-def explained(relative_error: float) -> str:
-    """The explained fraction of the effort for a relative error, as text."""
-    return f"{max(0.0, 1 - relative_error):.1%}" if np.isfinite(relative_error) else "nothing"
+    @property
+    def verdict(self) -> str:
+        """The result in one or two sentences; "explains" is 1 − ‖y − Wθ‖/‖y‖ on the rows named."""
+        return self.judged.text

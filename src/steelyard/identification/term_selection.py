@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import Offer, Term, on_joints
 from steelyard.model.terms.registry import offered_terms
-from steelyard.regression.folds import GUARD_PERIODS, Time, outside, spans
-from steelyard.regression.information import Information
+from steelyard.regression.folds import GuardedFold, guarded_folds
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Samples, same_log
@@ -107,7 +106,7 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
     groups: list[list[Samples]] = []
     for run in runs:
         for group in groups:
-            if any(_same_motion(run, other) for other in group):
+            if any(same_motion(run, other) for other in group):
                 group.append(run)
                 break
         else:
@@ -115,7 +114,8 @@ def independent_runs(runs: Sequence[Samples]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(run.name for run in group) for group in groups)
 
 
-def _same_motion(one: Samples, other: Samples) -> bool:
+def same_motion(one: Samples, other: Samples) -> bool:
+    """Whether two runs are of one log, or their ranges of all joints agree within 1 % of the travel."""
     if same_log(one, other):
         return True
     travel = np.maximum(one.travel, other.travel)
@@ -155,13 +155,11 @@ def select_terms(
     )
     information = observe(wide, progress=progress).without_known()
     if blocks is None:
-        folds = [
-            LeftOut(own, own) for own in (tuple(t for t in information.times if t[0] in group) for group in groups)
-        ]
+        folds = guarded_folds(information, [[t for t in information.times if t[0] in group] for group in groups])
         return _Chooser(wide.model, problem.model.terms, information, folds).chosen(fresh, droppable, groups)
-    guard = 0.0 if problem.lowpass_hz is None else GUARD_PERIODS / problem.lowpass_hz
-    folds = guarded_folds(information, blocks, guard)
-    largest = max(_rows(information, fold.unseen) for fold in folds) / max(_rows(information, information.times), 1)
+    guard = information.guard
+    folds = guarded_folds(information, information.clusters(blocks))
+    largest = 1.0 - min(_rows(information, fold.kept) for fold in folds) / max(_rows(information, information.times), 1)
     if len(folds) < FEWEST_RUNS or largest > _LARGEST_FOLD:
         reason = (
             f"the default terms are used without selection: the log is too short to leave out stretches of time "
@@ -175,22 +173,6 @@ def select_terms(
     return replace(chosen, guard=guard)
 
 
-class LeftOut(NamedTuple):
-    """Time blocks that are scored, and those that the fit leaves out: the scored ones and their guard."""
-
-    scored: tuple[Time, ...]
-    unseen: tuple[Time, ...]
-
-
-def guarded_folds(information: Information, count: int, guard: float) -> list[LeftOut]:
-    """About `count` stretches of time, and for each the blocks that are less than `guard` [s] away from it."""
-    folds = []
-    for times in information.clusters(count):
-        seen = set(outside(information, spans(information, times), guard).times)
-        folds.append(LeftOut(times, tuple(time for time in information.times if time not in seen)))
-    return folds
-
-
 def _rows(information: Information, times: Sequence[Time]) -> int:
     chosen = set(times)
     return sum(triangle.rows for key, triangle in information.blocks.items() if key[:3] in chosen)
@@ -199,20 +181,19 @@ def _rows(information: Information, times: Sequence[Time]) -> int:
 class _Chooser:
     """Left-out errors of every joint for any subset of the columns, from Gram matrices of the folds.
 
-    G_gj = [W_j y_j]ᵀ[W_j y_j] of the scored rows of fold g; the fit without fold g solves N_g = Σ_j w_j² (G_j − U_gj),
-    with G_j of all rows and U_gj of the unseen ones. The squared condition number is harmless here: columns are scaled,
-    and only errors of a per cent matter.
+    G_gj = [W_j y_j]ᵀ[W_j y_j] of the scored rows of fold g; the fit without fold g solves N_g = Σ_j w_j² K_gj, with
+    K_gj of the rows that are kept. The squared condition number is harmless here: columns are scaled, and only errors
+    of a per cent matter.
     """
 
-    def __init__(self, model: Model, plain: Sequence[Term], information: Information, folds: Sequence[LeftOut]) -> None:
+    def __init__(
+        self, model: Model, plain: Sequence[Term], information: Information, folds: Sequence[GuardedFold]
+    ) -> None:
         self.model, self.plain, self.joints = model, tuple(plain), information.joints
         base = base_parameters(model)
         weights = np.nan_to_num(1.0 / joint_deviations(information, base)) ** 2
         self.scored = np.stack([_grams(information, fold.scored) for fold in folds])
-        whole = np.einsum("j,jab->ab", weights, _grams(information, information.times))
-        self.fitted = np.stack(
-            [whole - np.einsum("j,jab->ab", weights, _grams(information, fold.unseen)) for fold in folds]
-        )
+        self.fitted = np.stack([np.einsum("j,jab->ab", weights, _grams(information, fold.kept)) for fold in folds])
         self.kept = np.zeros(len(information.layout), bool)
         self.kept[list(base.kept)] = True
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import ModelError
@@ -14,6 +16,8 @@ from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, Layout
 
 STRUCTURAL_TOLERANCE = 1e-8
+# Columns that `independent_columns` projects at once.
+_PANEL = 64
 # Attribute of a (frozen) model that caches its base parameters, as `cached_property` would.
 _KEPT = "_base_parameters"
 
@@ -32,7 +36,8 @@ def independent_columns(matrix: Array, tolerance: float) -> Independence:
     """Gautier's rule: a column is dropped when it lies in the span of the columns kept before it.
 
     Columns are scaled to unit norm, so `tolerance` is the sine of the angle to that span. Columns are orthogonalised
-    twice, which keeps the sines of dropped columns at rounding level.
+    twice, which keeps the sines of dropped columns at rounding level: against the kept columns of earlier panels with
+    the whole panel at once, which is many times faster on wide matrices, then one by one within the panel.
     """
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0.0, norms, 1.0)
@@ -42,27 +47,34 @@ def independent_columns(matrix: Array, tolerance: float) -> Independence:
         plain = np.abs(np.diagonal(np.linalg.qr(scaled, mode="r")))
         if plain.min() > tolerance:
             return Independence(tuple(range(count)), (), float(plain.min()), 0.0)
-    basis = np.zeros((matrix.shape[0], min(matrix.shape)))
+    basis = np.zeros((matrix.shape[0], min(matrix.shape)), order="F")
     kept: list[int] = []
     dropped: list[int] = []
-    sines = np.zeros(matrix.shape[1])
-    for k in range(matrix.shape[1]):
-        span = basis[:, : len(kept)]
-        rest = scaled[:, k]
-        for _ in range(2):
-            rest = rest - span @ (span.T @ rest)
-        sines[k] = np.linalg.norm(rest)
-        if sines[k] > tolerance and len(kept) < basis.shape[1]:
-            basis[:, len(kept)] = rest / sines[k]
-            kept.append(k)
-        else:
-            dropped.append(k)
+    sines = np.zeros(count)
+    for first in range(0, count, _PANEL):
+        before = len(kept)
+        panel = _outside(basis[:, :before], scaled[:, first : first + _PANEL])
+        for k, column in enumerate(panel.T, start=first):
+            rest = _outside(basis[:, before : len(kept)], column)
+            sines[k] = np.linalg.norm(rest)
+            if sines[k] > tolerance and len(kept) < basis.shape[1]:
+                basis[:, len(kept)] = rest / sines[k]
+                kept.append(k)
+            else:
+                dropped.append(k)
     return Independence(
         tuple(kept),
         tuple(dropped),
         float(min(sines[kept], default=np.inf)),
         float(max(sines[dropped], default=0.0)),
     )
+
+
+def _outside(basis: Array, x: Array) -> Array:
+    """The part of x orthogonal to orthonormal columns; projected twice, as rounding leaves some after the first."""
+    for _ in range(2):
+        x = x - basis @ (basis.T @ x)
+    return x
 
 
 @dataclass(frozen=True)
@@ -163,9 +175,10 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
     layout = model.layout
     left_out = {k for k, c in enumerate(layout.columns) if c.known or c.symbol in without or c.name in without}
     count = max(64, 6 * len(layout) // model.robot.dof)
-    stacked = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1).reshape(-1, len(layout))
-    if not np.all(np.isfinite(stacked)):
+    rows = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1)
+    if not np.all(np.isfinite(rows)):
         raise ModelError(f"The geometry or gravity of '{model.robot.name}' is too large: check its lengths and units.")
+    stacked = _triangle(rows)
     silent = np.logical_not(model.nonzero.any(axis=0))
     zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
     live = [k for k in elimination_order(model) if not silent[k] and k not in left_out]
@@ -180,7 +193,8 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
     mapping[np.arange(len(kept)), kept] = 1.0
     if dropped:
         size, scale = np.linalg.norm(stacked[:, dropped], axis=0), np.linalg.norm(stacked[:, kept], axis=0)
-        share = np.linalg.lstsq(stacked[:, kept] / scale, stacked[:, dropped] / size, rcond=None)[0]
+        q, r = np.linalg.qr(stacked[:, kept] / scale)
+        share = solve_triangular(r, q.T @ (stacked[:, dropped] / size))
         # rounding, and its effect on columns after the dropped one
         share[(np.abs(share) < 1e-10) | np.greater.outer(result.kept, result.dropped)] = 0.0
         mapping[:, dropped] = np.round(share * size / scale[:, None], 13)
@@ -195,3 +209,29 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
         result.smallest_kept,
         result.largest_dropped,
     )
+
+
+def _triangle(rows: Array) -> Array:
+    """R (≤ 2C, C) with RᵀR = Σ_j W_jᵀW_j for rows W_j (n, m, C) of the joints, from joints with few columns on.
+
+    The columns of a joint are mostly those of the links that it moves. So the rows of a finger, then of its hand, then
+    of the arm are reduced to a triangle, and only the last reductions are as wide as the robot.
+    """
+    reach: NDArray[np.bool_] = np.any(rows, axis=1)
+    parts: list[tuple[NDArray[np.bool_], Array]] = []
+    for j in np.argsort(reach.sum(axis=1), kind="stable"):
+        shared = [part for part in parts if np.any(part[0] & reach[j])]
+        parts = [part for part in parts if not np.any(part[0] & reach[j])]
+        columns = np.logical_or.reduce([reach[j], *(own for own, _ in shared)])
+        gathered = np.concatenate([rows[j], *(part for _, part in shared)])
+        # reduced often enough to stay small, and no oftener: a reduction costs as much for few new rows as for many
+        parts.append((columns, _reduced(gathered, columns) if len(gathered) > 2 * columns.sum() else gathered))
+    return np.concatenate([part for _, part in parts])
+
+
+def _reduced(rows: Array, columns: NDArray[np.bool_]) -> Array:
+    """R (at most as many rows as columns marked, C) of rows (m, C) that are zero outside the columns marked."""
+    r = np.linalg.qr(rows[:, columns], mode="r")
+    out = np.zeros((len(r), rows.shape[1]))
+    out[:, columns] = r
+    return out

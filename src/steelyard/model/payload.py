@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import ModelError, choices
+from steelyard.errors import ModelError, check_name, choices
 from steelyard.model.parameters import INERTIAL, Column, inertial_columns, transformed_inertia
 from steelyard.model.pose import Pose
 
@@ -33,6 +33,7 @@ class Payload:
     std: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_name("payload", self.name)
         if not self.name or self.name == UNLOADED:
             raise ModelError(
                 f"The name of a payload is the load case of its runs: it cannot be '{self.name}', which means no load."

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._arrays import Array
-from steelyard.errors import RobotError, choices
+from steelyard._arrays import LARGEST, Array
+from steelyard.errors import RobotError, check_name, choices
 from steelyard.findings import Finding
 from steelyard.model.loops import JointLoop, Loop, check_loop, reach
 from steelyard.model.parameters import skew, transformed_inertia
@@ -162,6 +162,8 @@ class Robot:
         if len(self.links) != len(self.joints) or not self.joints:
             raise RobotError(f"Robot '{self.name}' has {len(self.joints)} moving joints; it needs at least one.")
         for what, names in (("joint", self.joint_names), ("link", tuple(k.name for k in self.links))):
+            for name in (self.name, *names):
+                check_name(what if name in names else "robot", name)
             if len(set(names)) != len(names):
                 raise RobotError(f"Robot '{self.name}' has two {what}s of the same name: {', '.join(names)}.")
         for i, joint in enumerate(self.joints):
@@ -301,8 +303,8 @@ class Robot:
     def with_gravity(self, gravity: Sequence[float]) -> Robot:
         """The same robot in another gravity field [m/s²], e.g. mounted on a wall."""
         g = np.asarray(gravity, float)
-        if g.shape != (3,) or not np.all(np.isfinite(g)):
-            raise RobotError(f"Gravity must be three finite numbers [m/s²], not {gravity!r}.")
+        if g.shape != (3,) or not np.all(np.abs(g) <= LARGEST):
+            raise RobotError(f"Gravity must be three finite numbers [m/s²] up to {LARGEST:g}, not {gravity!r}.")
         return replace(self, gravity=g)
 
 

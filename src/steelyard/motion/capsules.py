@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, QhullError
 
-from steelyard._arrays import Array
+from steelyard._arrays import LARGEST, Array
 from steelyard.errors import DataError
 from steelyard.model.pose import Pose
 from steelyard.model.robot import BASE, Joint, Robot
@@ -68,8 +68,11 @@ def enclosing_capsule(points: ArrayLike, link: str) -> Capsule:
     circle around the points as seen along it.
     """
     cloud = np.array(points, float)
-    if cloud.ndim != 2 or cloud.shape[1] != 3 or not len(cloud) or not np.all(np.isfinite(cloud)):
-        raise DataError(f"The points that the capsule of {link} encloses must be finite, (N, 3), not {cloud.shape}.")
+    if cloud.ndim != 2 or cloud.shape[1] != 3 or not len(cloud) or not np.all(np.abs(cloud) <= LARGEST):
+        raise DataError(
+            f"The points that the capsule of {link} encloses must be (N, 3) numbers up to {LARGEST:g}, not "
+            f"{cloud.shape}."
+        )
     cloud = _corners(cloud)
     centre = 0.5 * (cloud.min(axis=0) + cloud.max(axis=0))
     from_mean = cloud - cloud.mean(axis=0)

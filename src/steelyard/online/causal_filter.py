@@ -16,6 +16,7 @@ from steelyard.regression.observe import RowBatch, TileRows, tile_memory
 from steelyard.regression.problem import Problem
 from steelyard.signals.clock import interpolated
 from steelyard.signals.derivatives import EDGE_PERIODS, Differences, Smoother, noise_ratio
+from steelyard.signals.magnitudes import measurable
 from steelyard.signals.prepare import Preparation
 
 # A step of the clock within this fraction of the usual one is not jitter.
@@ -197,6 +198,7 @@ class CausalRows:
                     "[prepare]."
                 )
             t, x = t[finite], x[:, finite]
+        x = measurable(x, "chunk", [f"channel {k + 1}" for k in range(len(x))], np.arange(len(t)))
         step = np.diff(t, prepend=self.last)
         if np.any(step < 0.0):
             row = int(np.argmax(step < 0.0))

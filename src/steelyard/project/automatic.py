@@ -54,19 +54,19 @@ def resolve_auto(
     Delays come after friction, since unmodelled friction looks like a delay. `delays` or `terms` = False leave those
     open.
 
-    Derivatives take two passes over the rows (`observe`), one for each kind, with the plain terms; delays take one,
-    which keeps shifted copies of the effort. None of them can replace the pass of the fit: that has all terms, its rows
-    reach nearer to the ends of a run than those with shifts, and it reads efforts at the delay itself and not between
-    copies.
+    On a short log every filter that is tried takes a pass over the rows (`observe`) with the plain terms. Derivatives
+    take two such passes, but only where velocities are logged or the clock is uneven; delays take one, which keeps
+    shifted copies of the effort. None of them can replace the pass of the fit: that has all terms, its rows reach
+    nearer to the ends of a run than those with shifts, and it reads efforts at the delay itself and not between copies.
     """
     spec = project.spec
     findings: list[Finding] = []
-    if AUTO in (spec.prepare.cutoff_hz, spec.prepare.lowpass_hz):
-        project, finding = with_cutoffs(project, progress)
-        findings.append(finding)
     runs: tuple[Samples, ...] | None = None
+    if AUTO in (spec.prepare.cutoff_hz, spec.prepare.lowpass_hz):
+        project, runs, finding = with_cutoffs(project, progress)
+        findings.append(finding)
     if spec.prepare.derivatives == AUTO:
-        project, runs, finding = _derivatives(project, progress)
+        project, runs, finding = _derivatives(project, runs, progress)
         findings.append(finding)
     model = project.model()
     if runs is None:
@@ -98,15 +98,19 @@ def _approximations(problem: Problem) -> tuple[Finding, ...]:
     return (Finding("approximate-reference", "warning", problem.experiment.approximate, fix=advice),)
 
 
-def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, tuple[Samples, ...] | None, Finding]:
+def _derivatives(
+    project: Project, runs: tuple[Samples, ...] | None, progress: Progress | None
+) -> tuple[Project, tuple[Samples, ...] | None, Finding]:
     """Differences or the smoother, whichever predicts left-out stretches better with the plain terms.
 
-    Also the runs prepared with them, None if neither was tried.
+    `runs` are prepared with differences, None if they are not prepared yet; also those prepared as decided. Without
+    logged velocities and on an even clock the two are the same filter, and nothing is tried.
     """
-    prepared: dict[str, tuple[Samples, ...]] = {}
+    prepared = {} if runs is None else {"differences": runs}
 
     def samples_of(which: str) -> tuple[Samples, ...]:
-        prepared[which] = project.with_prepare(derivatives=which).samples(project.robot(), "identify", progress)
+        if which not in prepared:
+            prepared[which] = project.with_prepare(derivatives=which).samples(project.robot(), "identify", progress)
         return prepared[which]
 
     def left_with(which: str, message: str, fix: str = "") -> tuple[Project, tuple[Samples, ...] | None, Finding]:
@@ -115,6 +119,9 @@ def _derivatives(project: Project, progress: Progress | None) -> tuple[Project, 
 
     if project.cutoff_hz() is None:
         return left_with("differences", "Derivatives by differences: the smoother needs cutoff_hz.")
+    if not any(run.resampled or run.velocity_noise.size for run in samples_of("differences")):
+        message = "Derivatives by differences: on an even clock without logged velocities, the smoother is the same."
+        return left_with("differences", message)
     plain = project.with_spec(terms="plain").model()
     advice = "set 'derivatives' in '[prepare]' to override"
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from steelyard.findings import Finding
@@ -11,33 +13,63 @@ from steelyard.model.model import Model
 from steelyard.project.project import AUTO, Project
 from steelyard.regression.observe import Progress, row_count
 from steelyard.regression.problem import Problem
+from steelyard.signals.samples import Samples
 from steelyard.signals.spectrum import HIGHEST, Cutoffs
 
 # With more rows than this, a higher filter has nothing to add.
 ENOUGH_ROWS = 500
-# Multiples of the proposed cut-offs that a short log tries.
-RAISED = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
 # Rows that a joint needs beyond the number of its parameters.
 SPARE_ROWS = 5
 
 
-def with_cutoffs(project: Project, progress: Progress | None = None) -> tuple[Project, Finding]:
-    """The project with numbers for its automatic cut-offs, and the reason for them."""
+def with_cutoffs(
+    project: Project, progress: Progress | None = None
+) -> tuple[Project, tuple[Samples, ...] | None, Finding]:
+    """The project with numbers for its automatic cut-offs, and the reason for them.
+
+    Also the runs to identify, prepared with these; None if no filter was tried.
+    """
     proposed = project.propose_cutoffs(progress)
-    rule = proposed.rule
-    chosen = _with(project, proposed, 1.0)
-    if project.spec.prepare.lowpass_hz == AUTO and not project.identifies_gains:
-        problem = _plain(chosen, progress)
-        if sum(row_count(problem, run) for run in problem.runs) < ENOUGH_ROWS:
-            highest = HIGHEST * min(run.rate for run in problem.runs)
-            factors = [1.0, *(x for x in RAISED[1:] if x * proposed.lowpass_hz <= highest)]
-            others = [_plain(_with(project, proposed, factor, highest), progress) for factor in factors[1:]]
-            choice = choose_filter([problem, *others], progress)
-            k, reason = _sufficient(choice, _parameters(chosen.model()))
-            if k > 0:
-                chosen = _with(project, proposed, factors[k], highest)
-                rule += f"; multiplied by {factors[k]:g}, since {reason}"
-    return chosen, Finding("cutoffs", "info", rule, fix="set cutoff_hz and lowpass_hz in [prepare] to override")
+    rule, chosen = proposed.rule, _with(project, proposed, 1.0)
+    if project.spec.prepare.lowpass_hz != AUTO or project.identifies_gains:
+        return chosen, None, _finding(rule)
+    problem = _plain(chosen, progress)
+    if sum(row_count(problem, run) for run in problem.runs) >= ENOUGH_ROWS:
+        return chosen, tuple(problem.runs), _finding(rule)
+    highest = HIGHEST * min(run.rate for run in problem.runs)
+    tried = {1.0: (chosen, tuple(problem.runs))}
+
+    def problem_at(multiple: float) -> Problem | None:
+        if multiple == 1.0:
+            return problem
+        if multiple * proposed.lowpass_hz > highest:
+            return None
+        other = _with(project, proposed, multiple, highest)
+        found = _plain(other, progress)
+        tried[multiple] = other, tuple(found.runs)
+        return found
+
+    least = _parameters(chosen.model()) + SPARE_ROWS
+    choice = choose_filter(problem_at, least, progress)
+    if choice.chosen > 0:
+        rule += f"; multiplied by {choice.multiple:.3g}, since {_reason(choice, least)}"
+    return *tried[choice.multiple], _finding(rule)
+
+
+def _finding(rule: str) -> Finding:
+    return Finding("cutoffs", "info", rule, fix="set cutoff_hz and lowpass_hz in [prepare] to override")
+
+
+def _reason(choice: FilterChoice, least: int) -> str:
+    """Why the first filter was not taken."""
+    errors = [trial.error for trial in choice.trials[: choice.chosen + 1] if np.isfinite(trial.error)]
+    reasons = []
+    if choice.trials[0].rows < least:
+        reasons.append(f"a joint has {choice.trials[0].rows} rows otherwise and needs {least} for its parameters")
+    if len(errors) > 1:
+        told = f"{errors[-1]:.3g} instead of {errors[0]:.3g} N·m or N"
+        reasons.append(f"that predicts left-out stretches with {told}")
+    return " and ".join(reasons) or "the rows are too few otherwise"
 
 
 def _with(project: Project, proposed: Cutoffs, factor: float, highest: float = np.inf) -> Project:
@@ -49,24 +81,13 @@ def _with(project: Project, proposed: Cutoffs, factor: float, highest: float = n
 
 
 def _plain(project: Project, progress: Progress | None) -> Problem:
-    """The problem of the runs to identify with the plain terms."""
+    """The problem of the runs to identify with the plain terms, and with the usual rows: more are not worth more."""
     model = project.with_spec(terms="plain").model()
-    return project.problem(model, project.samples(model.robot, "identify", progress))
+    problem = project.problem(model, project.samples(model.robot, "identify", progress))
+    return replace(problem, decimate=None)
 
 
 def _parameters(model: Model) -> int:
     """The largest number of base parameters that a joint's rows contain."""
     kept = model.nonzero[:, list(base_parameters(model).kept)]
     return int(kept.sum(axis=1).max())
-
-
-def _sufficient(choice: FilterChoice, parameters: int) -> tuple[int, str]:
-    """The chosen trial, or the first with rows enough for all parameters if it has too few; and the reason."""
-    enough = [k for k, trial in enumerate(choice.trials) if trial.rows >= parameters + SPARE_ROWS]
-    if choice.chosen in enough or not enough:
-        better = choice.trials[choice.chosen].error, choice.trials[0].error
-        return (
-            choice.chosen,
-            f"that predicts left-out stretches with {better[0]:.3g} instead of {better[1]:.3g} N·m or N",
-        )
-    return enough[0], f"a joint has {choice.trials[0].rows} rows otherwise, for up to {parameters} parameters"

@@ -6,7 +6,9 @@ not finite. `restored` reads such data back: numbers have the same bits, null is
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -21,6 +23,8 @@ from steelyard._arrays import Array
 
 T = TypeVar("T")
 
+# Characters that JSON allows in a text and a terminal obeys; they are written as escapes.
+_UNPRINTED = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 # Arrays in documents have at most this many axes.
 _MOST_AXES = 4
 
@@ -37,7 +41,44 @@ def plain(data: Any) -> Any:
 
 def text(data: Any) -> str:
     """JSON text of a document; numbers are written so that they read back to the same bits."""
-    return msgspec.json.format(_encoded(data), indent=1).decode()
+    return _UNPRINTED.sub(lambda one: f"\\u{ord(one[0]):04x}", msgspec.json.format(_encoded(data), indent=1).decode())
+
+
+def toml_text(data: Mapping[str, Any]) -> str:
+    """TOML text of plain data; entries that are None, {} or [] are left out, and tables stand after numbers and
+    texts."""
+    stated = {key: value for key, value in data.items() if value is not None and value not in ({}, [])}
+    tables = {key: value for key, value in stated.items() if isinstance(value, dict)}
+    lists = {
+        key: value
+        for key, value in stated.items()
+        if isinstance(value, list | tuple) and all(isinstance(one, dict) for one in value)
+    }
+    lines = [f"{key} = {_toml(value)}" for key, value in stated.items() if key not in tables and key not in lists]
+    for key, value in tables.items():
+        lines += ["", f"[{key}]", *_entries(value)]
+    for key, value in lists.items():
+        for one in value:
+            lines += ["", f"[[{key}]]", *_entries(one)]
+    return "\n".join(lines) + "\n"
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None and value not in ({}, [])]
+
+
+def _toml(value: Any) -> str:
+    """A value of a TOML file on one line."""
+    if isinstance(value, dict):
+        inner = ", ".join(
+            f"{_toml(key)} = {_toml(one)}" for key, one in value.items() if one is not None and one not in ({}, [])
+        )
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def restored(data: Any, kind: type[T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTD
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.robots.holding import hold
 from steelyard.model.robot import Robot
+from steelyard.project.output_folder import write_files
 from steelyard.signals.channels import GAIN_PER
 from steelyard.signals.guess import Guess, GuessedRuns, GuessedSignal, guess_channels, guess_runs
 from steelyard.signals.guess.absent_joints import absence_finding, absent_joints
@@ -88,18 +88,11 @@ def write_draft(draft: Draft, force: bool = False) -> None:
     place = Path(os.path.realpath(draft.path))
     if place.exists() and (not force or not place.is_file()):
         raise OutputError(f"'{draft.path}' exists. Choose another file with --out, or replace it with --force.")
-    fresh = None
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=place.parent, delete=False) as stream:
-            fresh = Path(stream.name)
-            stream.write(draft.text)
-        fresh.chmod(0o644)
-        os.replace(fresh, place)
     except (OSError, ValueError) as error:
-        if fresh is not None:
-            fresh.unlink(missing_ok=True)
         raise OutputError(f"Cannot write '{draft.path}': {error}. Choose another path with --out.") from None
+    write_files({draft.path: draft.text.encode("utf-8")})
 
 
 # --- The parts of the file --------------------------------------------------------------------------------------------

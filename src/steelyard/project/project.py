@@ -164,9 +164,13 @@ class Project:
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
         """Cut-offs proposed by the papers' rule for the runs to identify (P4 §III.A)."""
+        return propose_cutoffs(self.unfiltered(progress), progress)
+
+    def unfiltered(self, progress: Progress | None = None) -> tuple[Samples, ...]:
+        """Every run to identify, prepared without the filter of the positions."""
         spec = self.spec.prepare
         raw = Preparation(None, spec.rate_hz, spec.gap_s, spec.missing)
-        return propose_cutoffs(self._prepared(self.robot(), "identify", raw, progress), progress)
+        return self._prepared(self.robot(), "identify", raw, progress)
 
     @cached_property
     def cutoffs(self) -> Cutoffs:
@@ -288,7 +292,7 @@ _A_RESULT = "a result, not a project file. To write its page again: `steelyard r
 def _another_kind(file: Path) -> str:
     """What a file is that is not a project file, by its name, and what to do with it; "" if that is not known."""
     suffix = file.suffix.lower()
-    if suffix in (".urdf", ".xml", ".mjcf", ".xacro"):
+    if suffix in (".urdf", ".xml", ".mjcf", ".xacro", ".sdf"):
         return _A_ROBOT.format(file)
     if suffix in (*KNOWN, *PACKED):
         return f"a log, not a project file. Write a project file first: `steelyard init ROBOT {file}`."

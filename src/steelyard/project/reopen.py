@@ -9,11 +9,14 @@ from pathlib import Path
 import msgspec
 
 from steelyard.errors import DataError, ProjectError, SteelyardError, choices
+from steelyard.export.file_fit.rows import LoggedRows, logged_rows
 from steelyard.findings import Finding
+from steelyard.formats.contents import check_contents
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Robot
+from steelyard.physical.constraints import PHYSICAL, Constraints
 from steelyard.project.documents import restored
 from steelyard.project.project import Numbers, Project, ProjectSpec, RunSpec
 from steelyard.project.result_file import identification, read_document, result_file
@@ -32,6 +35,7 @@ class Origin:
     project_file    the name of its file
     rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
     robot_sha256    hash of the robot file
+    date            day of the fit, YYYY-MM-DD
     """
 
     project: ProjectSpec | None = None
@@ -39,6 +43,7 @@ class Origin:
     project_file: str = "project.toml"
     rest_speeds: tuple[float, ...] | None = None
     robot_sha256: str | None = None
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Reopened:
     project: Project
     model: Model
     fitted: tuple[RunSpec, ...]
+    date: str = ""
 
     @property
     def as_fitted(self) -> Project:
@@ -68,6 +74,17 @@ class Reopened:
             if known.get(run.name, run.sha256) != run.sha256:
                 raise DataError(f"The log of run '{run.name}' has changed since the fit. Identify again.")
         return samples
+
+    def logged_rows(self, progress: Progress | None = None) -> LoggedRows:
+        """The rows of the fit and of the runs to validate, with every column that a robot file can hold."""
+        unseen = self.fitted_samples("validate", progress)
+        return logged_rows(self.fit_problem(progress), self.result, unseen, progress)
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the project states of the bodies, for its estimator."""
+        stated: Constraints = getattr(self.project.estimator(), "constraints", PHYSICAL)
+        return stated
 
     def problem(self, progress: Progress | None = None) -> tuple[Problem, tuple[Samples, ...]]:
         """The problem of the new runs, with the filters, delays and rest mask of the fit."""
@@ -107,6 +124,7 @@ def reopen(
     file = result_file(place)
     data = read_document(file)
     result = identification(data, f"'{file}'")
+    check_contents(data.get("project"), f"The project in '{file}'")
     try:
         origin = restored(data, Origin)
     except msgspec.ValidationError as error:
@@ -125,7 +143,7 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, result, project, model, tuple(origin.project.run))
+    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date)
 
 
 def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:

@@ -39,10 +39,11 @@ def _fields(result: Identification) -> dict[str, Any]:
 
 def _summary(result: Identification) -> dict[str, Any]:
     """What follows from the fields, ready to read."""
-    base = result.base
+    base, judged = result.base, result.judged
     correlations = [{"a": a, "b": b, "correlation": rho} for a, b, rho in result.strong_correlations()]
     return {
-        "verdict": result.verdict,
+        "verdict": judged.text,
+        "judged": plain(judged) | {"unexplained": [joint.joint for joint in judged.unexplained]},
         "counts": {
             "standard": len(base.layout),
             "zero": len(base.zero),

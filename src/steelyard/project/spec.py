@@ -13,6 +13,7 @@ import numpy as np
 
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
+from steelyard.formats.contents import check_contents
 from steelyard.formats.robots.assembly import pose_from_rpy
 from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
@@ -20,6 +21,7 @@ from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import OnJoints, Term
 from steelyard.regression.problem import REST_SHARE
+from steelyard.report.lamps import LampLimits
 from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
 from steelyard.signals.composed import ROW_CLOCK
 from steelyard.signals.episodes import Episodes
@@ -201,8 +203,8 @@ class PayloadSpec(msgspec.Struct, forbid_unknown_fields=True):
     inertia_com: tuple[float, float, float, float, float, float] | None = None
 
     def payload(self) -> Payload:
-        if not np.all(np.isfinite([*self.xyz, *self.rpy])):
-            raise ProjectError(f"Payload '{self.name}': xyz [m] and rpy [rad] must be finite.")
+        if not np.all(np.isfinite([*self.xyz, *self.rpy, *(self.com or ()), *(self.inertia_com or ())])):
+            raise ProjectError(f"Payload '{self.name}': xyz [m], rpy [rad], com [m] and inertia_com must be finite.")
         return Payload(self.name, self.link, pose_from_rpy(self.xyz, self.rpy), self._known(), self.std)
 
     def _known(self) -> dict[str, float]:
@@ -269,6 +271,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     experiment: ExperimentSpec | None = None
     controller: ControllerSpec | None = None
     loop: LoopSpec | None = None
+    lamps: LampLimits = LampLimits()
 
     @property
     def delimiter(self) -> str | None:
@@ -279,6 +282,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 def checked_spec(data: Mapping[str, Any], file: Path) -> ProjectSpec:
     """The spec from the tables of a project file; errors for unknown, missing and wrong keys name the place."""
+    check_contents(data, f"'{file}'", ProjectError)
     try:
         spec = msgspec.convert(data, ProjectSpec)
     except msgspec.ValidationError as error:
@@ -369,11 +373,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "prepare": PrepareSpec,
     "channels": ChannelsSpec,
     "channels.time": TimeSpec,
-    "channels.q": SignalSpec,
-    "channels.v": SignalSpec,
-    "channels.effort": SignalSpec,
-    "channels.reference": SignalSpec,
-    "channels.reference_v": SignalSpec,
+    **{f"channels.{name}": SignalSpec for name in ("q", "v", "effort", "reference", "reference_v")},
     "run": RunSpec,
     "payload": PayloadSpec,
     "spring": SpringTable,
@@ -382,6 +382,7 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "experiment": ExperimentSpec,
     "controller": ControllerSpec,
     "loop": LoopSpec,
+    "lamps": LampLimits,
 }
 
 

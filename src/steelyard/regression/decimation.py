@@ -13,7 +13,7 @@ from steelyard.errors import DataError
 # Length of the filter in periods of its cut-off. With a Hamming window the transition ends at 1.55 fc. A longer filter
 # is sharper but costs rows at both ends of every stretch.
 SUPPORT_PERIODS = 3.0
-# Half length, in samples, of the interpolator that shifts an unfiltered signal by a fraction of a sample.
+# Half length, in samples, of the interpolator that shifts the filter by a fraction of a sample.
 INTERPOLATOR = 12
 _LONGEST = 10_000_000
 
@@ -22,13 +22,12 @@ _LONGEST = 10_000_000
 class Decimator:
     """y_k = Σ_m h_m x_{kD+m}, h symmetric of odd length L with Σ h = 1; row k is centred on sample kD + (L−1)/2.
 
-    Rows exist only where their whole support lies in the data, so there are no edge effects. `reach` zeros on either
-    side leave space for `shifted` copies of the filter, which read the signal slightly earlier or later.
+    Rows exist only where their whole support lies in the data, so there are no edge effects. Zeros on either side leave
+    space for `shifted` copies of the filter, which read the signal up to `reach` samples earlier or later.
     """
 
     taps: Array
     factor: int
-    cutoff: float | None = None
     reach: int = 0
 
     @staticmethod
@@ -40,9 +39,9 @@ class Decimator:
         if factor is not None and not 1 <= factor <= _LONGEST:
             raise DataError(f"prepare.decimate must be a whole number from 1 to {_LONGEST}, not {factor}.")
         reach = int(np.ceil(abs(furthest) * rate - 1e-9))
+        space = reach + INTERPOLATOR if reach else 0
         if lowpass_hz is None:
-            half = INTERPOLATOR if reach else 0
-            return Decimator(np.pad(np.ones(1), half + reach), factor or 1, None, reach)
+            return Decimator(np.pad(np.ones(1), space), factor or 1, reach)
         if not 0.0 < lowpass_hz < 0.5 * rate:
             raise DataError(
                 f"prepare.lowpass_hz = {lowpass_hz:g} must lie between 0 and half the rate ({0.5 * rate:.6g} Hz)."
@@ -55,7 +54,7 @@ class Decimator:
         # a rate computed from a clock has rounding errors, which must not lengthen the filter
         half = int(np.ceil(0.5 * SUPPORT_PERIODS * rate / lowpass_hz * (1.0 - 1e-9)))
         taps = _windowed_sinc(np.arange(-half, half + 1.0), half, lowpass_hz / rate)
-        return Decimator(np.pad(taps, reach), factor or _thinning(rate, lowpass_hz), lowpass_hz / rate, reach)
+        return Decimator(np.pad(taps, space), factor or _thinning(rate, lowpass_hz), reach)
 
     @property
     def half(self) -> int:
@@ -69,15 +68,24 @@ class Decimator:
         """Taps (L,) that give the same rows of the signal delayed by `samples` (may be a fraction): y(t +
         samples/rate).
 
-        The filter is given by a formula, so its centre is shifted exactly; without a filter, a windowed sinc
-        interpolates.
+        The filter itself is interpolated by a windowed sinc, so its gain is the same at every shift, also for noise, up
+        to nearly half the rate. If copies passed less noise than the filter, a fit of the delay would prefer them.
         """
         if abs(samples) > self.reach + 1e-6:
             raise DataError(f"A shift of {samples:g} samples exceeds the reach of this filter ({self.reach} samples).")
-        if samples == 0.0:
-            return self.taps
-        places = np.arange(-self.half, self.half + 1.0) - samples
-        return _windowed_sinc(places, self.half - self.reach, 0.5 if self.cutoff is None else self.cutoff)
+        whole = round(samples)
+        moved = np.roll(self.taps, whole)
+        if samples == whole:
+            return moved
+        taps = np.convolve(moved, _interpolator(samples - whole))[INTERPOLATOR:-INTERPOLATOR]
+        return taps / taps.sum()
+
+
+def _interpolator(part: float) -> Array:
+    """Sinc under a Blackman window, taps (2·INTERPOLATOR + 1,) that delay by `part` of a sample, from −½ to ½."""
+    places = np.arange(-INTERPOLATOR, INTERPOLATOR + 1.0) - part
+    turn = np.pi * places / (INTERPOLATOR + 0.5)
+    return np.sinc(places) * (0.42 + 0.5 * np.cos(turn) + 0.08 * np.cos(2.0 * turn))
 
 
 def _thinning(rate: float, lowpass_hz: float) -> int:

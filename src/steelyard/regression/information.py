@@ -20,6 +20,8 @@ MOST_BLOCKS = 128
 RUNS_AS_CLUSTERS = 10
 # Name of the response that holds the torque of the parameters known beforehand.
 KNOWN = "known"
+# A time block: run, load case, index.
+Time = tuple[str, str, int]
 
 
 class BlockKey(NamedTuple):
@@ -64,7 +66,8 @@ class Information:
     per response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the
     torque of these, whose columns are left out. `a + b` is the union of keyed blocks; blocks with equal keys are
     stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s], `periods`
-    the period [s] of runs whose motion repeats itself.
+    the period [s] of runs whose motion repeats itself; rows closer than `guard` [s] resemble each other, since the
+    parallel filter spreads what they hold (`folds.guarded_folds`).
     """
 
     layout: Layout
@@ -73,7 +76,8 @@ class Information:
     responses: tuple[str, ...]
     blocks: Mapping[BlockKey, Triangle]
     block_rows: Mapping[str, int]
-    starts: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    starts: Mapping[Time, float] = field(default_factory=dict)
+    guard: float = 0.0
     periods: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Information) -> Information:
@@ -96,8 +100,8 @@ class Information:
         for key, triangle in other.blocks.items():
             merged[key] = merged[key] + triangle if key in merged else triangle
         starts, periods = {**other.starts, **self.starts}, {**other.periods, **self.periods}
-        rows = {**self.block_rows, **other.block_rows}
-        return replace(self, blocks=merged, block_rows=rows, starts=starts, periods=periods)
+        rows, guard = {**self.block_rows, **other.block_rows}, max(self.guard, other.guard)
+        return replace(self, blocks=merged, block_rows=rows, starts=starts, guard=guard, periods=periods)
 
     def on(self, layout: Layout) -> Information:
         """The information on a model with fewer columns: those of `layout`, matched by name."""
@@ -146,9 +150,14 @@ class Information:
         return replace(self, blocks=blocks)
 
     @cached_property
-    def times(self) -> tuple[tuple[str, str, int], ...]:
+    def times(self) -> tuple[Time, ...]:
         """The time blocks (run, load case, block), in order."""
         return tuple(sorted({key[:3] for key in self.blocks}))
+
+    def at(self, times: Iterable[Time]) -> Information:
+        """The information of the given time blocks only."""
+        chosen = set(times)
+        return replace(self, blocks={key: part for key, part in self.blocks.items() if key[:3] in chosen})
 
     def rows(self) -> NDArray[np.int64]:
         """Number of rows of each joint, (n,)."""
@@ -157,7 +166,7 @@ class Information:
             counts[key.joint] += triangle.rows
         return counts
 
-    def gathered(self, joint: int, times: Iterable[tuple[str, str, int]] | None = None) -> Triangle:
+    def gathered(self, joint: int, times: Iterable[Time] | None = None) -> Triangle:
         """A joint's blocks of the given times (default: all), stacked in a fixed order, not yet triangular."""
         chosen = self.times if times is None else sorted(times)
         parts = [self.blocks[key] for time in chosen if (key := BlockKey(*time, joint)) in self.blocks]
@@ -182,7 +191,7 @@ class Information:
                     merged[BlockKey(run, load, 0, j)] = Triangle.of(part.r, part.rows)
         return replace(self, blocks=merged, block_rows=dict.fromkeys(self.block_rows, 0))
 
-    def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[tuple[str, str, int], ...], ...]:
+    def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[Time, ...], ...]:
         """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
 
         A run gets a number of clusters in proportion to its rows, at least one; with RUNS_AS_CLUSTERS runs or more,
@@ -193,7 +202,7 @@ class Information:
         for key, triangle in self.blocks.items():
             rows[key[:3]] += triangle.rows
         total = sum(rows.values())
-        out: list[tuple[tuple[str, str, int], ...]] = []
+        out: list[tuple[Time, ...]] = []
         whole_runs = len({time[0] for time in self.times}) >= RUNS_AS_CLUSTERS
         for run in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == run]
@@ -240,7 +249,7 @@ def stacked(
     information: Information,
     columns: Sequence[int] | NDArray[np.int64],
     weights: Array,
-    times: Iterable[tuple[str, str, int]] | None = None,
+    times: Iterable[Time] | None = None,
     response: int = 0,
 ) -> Array:
     """Triangle of the rows [w_j W_j | w_j y_j] of all joints over the chosen layout columns, (<= c + 1, c + 1)."""

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
-from steelyard.errors import EstimationError
+from steelyard.errors import DataError, EstimationError
 from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
 from steelyard.model.terms import Motion
 from steelyard.regression.decimation import DecimationStream, Decimator
+from steelyard.regression.folds import guard_seconds
 from steelyard.regression.information import KNOWN, MOST_BLOCKS, BlockKey, Information, Triangle
 from steelyard.regression.periods import SpeedRecord
 from steelyard.regression.problem import Problem
@@ -53,6 +54,10 @@ class RowBatch(NamedTuple):
 def row_count(problem: Problem, run: Samples, furthest: float = 0.0) -> int:
     """Number of decimated rows of a run before masking, where the effort is read up to `furthest` [s] earlier and
     later."""
+    # here and not in the problem: a stream, which is a run too, does not know how long it will be
+    longest = max(each.count / each.rate for each in problem.runs)
+    if any(abs(late) >= longest for late in problem.delay):
+        raise DataError(f"delay {list(problem.delay)} [s] is longer than the longest run ({longest:.4g} s).")
     decimator = problem.decimator(run, furthest)
     return sum(decimator.rows(stretch.clean[1] - stretch.clean[0]) for stretch in run.stretches)
 
@@ -232,7 +237,8 @@ def observe(
             "robot with loops, check that its postures are within reach (steelyard check)."
         )
     layout = model.layout if instruments is None else instrument_layout(model.layout)
-    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts, periods)
+    guard = guard_seconds(problem.lowpass_hz)
+    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts, guard, periods)
     return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 

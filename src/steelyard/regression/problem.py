@@ -91,9 +91,6 @@ class Problem:
             )
         if self.factor and (len(self.factor) != robot.dof or np.any(np.isinf(self.factor))):
             raise DataError(f"factor lists {list(self.factor)} for {robot.dof} motors; give one number per motor.")
-        longest = max(run.count / run.rate for run in self.runs)
-        if any(abs(late) >= longest for late in self.delay):
-            raise DataError(f"delay {list(self.delay)} [s] is longer than the longest run ({longest:.4g} s).")
 
     def decimator(self, run: Samples, furthest: float = 0.0) -> Decimator:
         """The filter of a run's rows; `furthest` [s] is the longest shift requested in addition to `delay`."""

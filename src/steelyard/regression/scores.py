@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.regression.information import Information
@@ -40,19 +41,20 @@ def score(information: Information, theta: Array, mask: str) -> Score:
         rest.append(np.linalg.norm(triangle.r[:, : len(columns)] @ theta[columns] + known - y))
         size.append(np.linalg.norm(y))
         rows.append(triangle.rows)
-    names = information.joints
+    return score_of(information.joints, np.square(rest), np.square(size), np.array(rows), mask)
+
+
+def score_of(joints: Sequence[str], error: Array, effort: Array, rows: NDArray[np.int64], mask: str) -> Score:
+    """The score of sums of squared errors and of squared efforts, one of each per joint (n,)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.array(rest) / np.array(size)
-        rmse, effort = (np.array(x) / np.sqrt(rows) for x in (rest, size))
-        total = float(np.linalg.norm(rest) / np.linalg.norm(size))
-    return Score(
-        total,
-        dict(zip(names, relative.tolist(), strict=True)),
-        dict(zip(names, rmse.tolist(), strict=True)),
-        dict(zip(names, rows, strict=True)),
-        mask,
-        dict(zip(names, effort.tolist(), strict=True)),
-    )
+        relative, rmse, size = np.sqrt(error / effort), np.sqrt(error / rows), np.sqrt(effort / rows)
+        total = float(np.sqrt(error.sum() / effort.sum()))
+
+    def table(x: Array | NDArray[np.int64]) -> dict[str, float]:
+        return dict(zip(joints, x.tolist(), strict=True))
+
+    counts = {joint: int(count) for joint, count in zip(joints, rows, strict=True)}
+    return Score(total, table(relative), table(rmse), counts, mask, table(size))
 
 
 def covariance_factor(covariance: Array, classical: Array) -> Array:

@@ -67,123 +67,255 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
   choose();
 }
 
-// Figures: only the one that is looked at is drawn; printing draws all of the chosen group.
-[...document.querySelectorAll(".figures")].forEach((box, number) => {
-  const runs = JSON.parse(box.querySelector("script").textContent);
-  if (!runs.length || typeof Plotly === "undefined") return;
-  const tabs = box.querySelector(".tabs");
-  const select = box.querySelector("select");
-  const panel = box.querySelector(".panel");
-  const plot = box.querySelector(".plot");
-  const caption = box.querySelector("figcaption");
-  const printed = box.querySelector(".printed");
-  panel.id = `panel-${number}`;
-  const config = {
-    responsive: true,
-    displaylogo: false,
-    // Named one by one, and no server: Plotly's own set offers to upload the chart.
-    modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
-    plotlyServerURL: "",
-  };
-  let run = 0;
-  let joint = 0;
+// Every table can be saved as CSV, with all its columns and unrounded numbers.
+for (const source of document.querySelectorAll('script[type="text/csv"]')) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "save";
+  button.textContent = "Save as CSV";
+  button.addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([source.textContent], { type: "text/csv" }));
+    link.download = `${source.dataset.table}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  source.after(button);
+}
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-
-  // A trace says what it is; how that looks is the style sheet's.
-  const looks = {
-    measured: () => ({ color: colour("measured"), width: 3.2 }),
-    predicted: () => ({ color: colour("predicted"), width: 1.5 }),
-    nominal: () => ({ color: colour("nominal"), width: 1.2, dash: "dot" }),
-    residual: () => ({ color: colour("predicted"), width: 1.4 }),
-    unscored: () => ({ color: colour("unscored"), width: 1.2 }),
-    band: () => ({ color: colour("predicted"), width: 1, dash: "dot" }),
-  };
-
-  function painted(figure) {
-    const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), ticks: "outside", tickcolor: colour("line") };
-    const layout = structuredClone(figure.layout);
-    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
-      layout[name] = { ...axis, automargin: name.startsWith("y"), ...layout[name] };
+// Texts to copy: a command, a file, a program.
+for (const block of document.querySelectorAll(".copy")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "save";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    const text = block.querySelector("code").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      // a file opened from the disk may have no clipboard: select it instead
+      getSelection().selectAllChildren(block.querySelector("code"));
+      button.textContent = "Selected";
     }
-    layout.font = { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: colour("ink") };
-    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.hoverlabel = { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } };
-    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("pale"), activecolor: colour("ink") };
-    for (const shape of layout.shapes || []) shape.fillcolor ??= colour("rest");
-    const data = figure.data.map((trace) => (looks[trace.meta] ? { ...trace, line: looks[trace.meta]() } : trace));
-    return { data, layout, frames: figure.frames || [] };
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  block.append(button);
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// A trace says what it is; how that looks is the style sheet's.
+const looks = {
+  measured: () => ({ line: { color: colour("measured"), width: 3 } }),
+  predicted: () => ({ line: { color: colour("predicted"), width: 1.5 } }),
+  nominal: () => ({ line: { color: colour("nominal"), width: 1.2, dash: "dot" } }),
+  residual: () => ({ line: { color: colour("predicted"), width: 1.2 } }),
+  band: () => ({ line: { width: 0 }, fillcolor: colour("band") }),
+  dots: () => ({ marker: { color: colour("measured"), size: 3, opacity: 0.7 } }),
+  estimate: () => ({ marker: { color: colour("predicted"), size: 8 }, error_x: { color: colour("predicted"), thickness: 1.6, width: 4 } }),
+  stated: () => ({ marker: { color: colour("nominal"), size: 9, symbol: "diamond-open" } }),
+  file: () => ({ color: colour("measured"), opacity: 0.35, flatshading: false }),
+  identified: () => ({ color: colour("predicted"), opacity: 0.55, flatshading: false }),
+  skeleton: () => ({ line: { color: colour("ink"), width: 5 }, marker: { color: colour("ink"), size: 2.5 } }),
+  correlation: () => ({ colorscale: [[0, colour("predicted")], [0.5, colour("card")], [1, colour("nominal")]] }),
+  numbers: () => ({ textfont: { color: colour("ink"), size: 14 } }),
+};
+// The colour of a role in the legend of a group.
+const swatches = { dots: "measured", residual: "predicted", estimate: "predicted", stated: "nominal", "fitted rows": "predicted", "unseen rows": "unseen", "at rest or left out": "rest" };
+const ribbons = { "fitted rows": "predicted", "unseen rows": "unseen", "at rest or left out": "rest" };
+
+const config = {
+  responsive: true,
+  displaylogo: false,
+  // Named one by one, and no server: Plotly's own set offers to upload the chart.
+  modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+  plotlyServerURL: "",
+};
+const config3d = { ...config, modeBarButtons: [["toImage"], ["orbitRotation", "pan3d", "zoom3d", "resetCameraDefault3d"]] };
+
+// The numbers of an array: 16-bit steps from `low`; the last code is a number that is not known.
+function unpacked({ low, step, codes, log }) {
+  const text = atob(codes);
+  const out = new Array(text.length / 2);
+  for (let k = 0; k < out.length; k++) {
+    const code = text.charCodeAt(2 * k) + 256 * text.charCodeAt(2 * k + 1);
+    const x = low + step * code;
+    out[k] = code === 65535 ? null : log ? Math.exp(x) : x;
+  }
+  return out;
+}
+
+function filled(value, arrays) {
+  if (Array.isArray(value)) return value.map((one) => filled(one, arrays));
+  if (value === null || typeof value !== "object") return value;
+  const keys = Object.keys(value);
+  if (keys.length === 1 && keys[0] === "array") return unpacked(arrays[value.array]);
+  return Object.fromEntries(keys.map((key) => [key, filled(value[key], arrays)]));
+}
+
+function painted(figure, hidden = new Set()) {
+  const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), ticks: "outside", tickcolor: colour("line") };
+  const layout = figure.layout;
+  const scene = layout.scene;
+  for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
+    layout[name] = { ...axis, automargin: name.startsWith("y"), ...layout[name] };
+  }
+  if (scene) {
+    for (const name of ["xaxis", "yaxis", "zaxis"]) {
+      scene[name] = { gridcolor: colour("line"), zerolinecolor: colour("line"), color: colour("pale"), showbackground: false, ...scene[name] };
+    }
+  }
+  layout.font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("ink") };
+  layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+  layout.hoverlabel = { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } };
+  layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("pale"), activecolor: colour("ink") };
+  for (const slider of layout.sliders || []) {
+    Object.assign(slider, { bgcolor: colour("grid"), bordercolor: colour("line"), activebgcolor: colour("accent"), font: { color: colour("pale") } });
+  }
+  for (const shape of layout.shapes || []) {
+    shape.visible = !hidden.has(shape.name);
+    if (shape.type === "line") shape.line = { color: colour("pale"), ...shape.line };
+    else shape.fillcolor ??= colour(ribbons[shape.name] || "rest");
+  }
+  const data = figure.data.map((trace) => {
+    const look = looks[trace.meta] ? looks[trace.meta]() : {};
+    const own = { ...trace, ...look };
+    if (hidden.has(trace.meta)) own.visible = false;
+    for (const key of ["line", "marker", "error_x"]) {
+      if (look[key] && trace[key]) own[key] = { ...look[key], ...trace[key] };
+    }
+    return own;
+  });
+  return { data, layout, frames: figure.frames || [] };
+}
+
+// Figures of a group next to each other, each drawn when it comes into view; printing draws all of the group.
+const boxes = [...document.querySelectorAll(".figures")].map((box) => {
+  const { groups, arrays } = JSON.parse(box.querySelector("script").textContent);
+  const select = box.querySelector("select");
+  const multiples = box.querySelector(".multiples");
+  const printed = box.querySelector(".printed");
+  const note = box.querySelector(".group-note");
+  const linked = box.hasAttribute("data-linked");
+  let group = 0;
+  const legend = box.querySelector(".legend");
+  const hidden = new Set();
+  let spreading = false;
+  const drawn = new Set();
+
+  function draw(panel) {
+    const { data, layout, frames } = painted(filled(panel.entry.figure, arrays), hidden);
+    if (!layout.scene) layout.showlegend = false;
+    const first = !drawn.has(panel);
+    drawn.add(panel);
+    // `react` ignores frames of a plot that has none yet
+    const made = first ? Plotly.newPlot(panel.plot, { data, layout, frames, config: layout.scene ? config3d : config })
+                       : Plotly.react(panel.plot, { data, layout, frames, config: layout.scene ? config3d : config });
+    if (first && linked) made.then(() => panel.plot.on("plotly_relayout", (change) => spread(panel, change)));
   }
 
-  function draw() {
-    const chosen = runs[run].joints[joint];
-    const { data, layout, frames } = painted(chosen.figure);
-    Plotly.react(plot, { data, layout, config, frames });
-    caption.textContent = chosen.caption;
+  // One legend for all figures of a group; a click hides or shows a curve in each.
+  function explain() {
+    const roles = new Map();
+    for (const { figure } of groups[group].joints) {
+      if (figure.layout.scene || figure.layout.showlegend === false) continue;
+      for (const trace of figure.data) if (trace.meta && trace.name && trace.showlegend !== false) roles.set(trace.meta, trace.name);
+      for (const shape of figure.layout.shapes || []) if (shape.showlegend) roles.set(shape.name, shape.name);
+    }
+    legend.replaceChildren(
+      ...[...roles].map(([role, name]) => {
+        const button = document.createElement("button");
+        const swatch = document.createElement("span");
+        button.type = "button";
+        button.setAttribute("aria-pressed", String(!hidden.has(role)));
+        swatch.style.background = `var(--${swatches[role] || role})`;
+        button.append(swatch, name);
+        button.addEventListener("click", () => {
+          if (!hidden.delete(role)) hidden.add(role);
+          button.setAttribute("aria-pressed", String(!hidden.has(role)));
+          drawn.forEach(draw);
+        });
+        return button;
+      }),
+    );
   }
 
-  function show(index, focus) {
-    joint = index;
-    [...(tabs ? tabs.children : [])].forEach((tab, k) => {
-      tab.setAttribute("aria-selected", String(k === joint));
-      tab.tabIndex = k === joint ? 0 : -1;
-      if (k === joint) panel.setAttribute("aria-labelledby", tab.id);
-      if (k === joint && focus) tab.focus();
-    });
-    draw();
+  // A zoom along x in one figure applies to all of the group.
+  function spread(from, change) {
+    if (spreading) return;
+    const range = change["xaxis.range[0]"] !== undefined ? [change["xaxis.range[0]"], change["xaxis.range[1]"]] : change["xaxis.range"];
+    const whole = change["xaxis.autorange"];
+    if (!range && !whole) return;
+    spreading = true;
+    const others = [...drawn].filter((panel) => panel !== from);
+    Promise.all(others.map((panel) => Plotly.relayout(panel.plot, whole ? { "xaxis.autorange": true, "yaxis.autorange": true } : { "xaxis.range": range })))
+      .finally(() => { spreading = false; });
   }
+
+  const watch = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      watch.unobserve(target);
+      draw(target.panel);
+    }
+  }, { rootMargin: "300px" });
 
   function fill() {
-    if (tabs) {
-      panel.setAttribute("role", "tabpanel");
-      tabs.replaceChildren(
-        ...runs[run].joints.map((entry, k) => {
-          const tab = document.createElement("button");
-          tab.type = "button";
-          tab.id = `tab-${number}-${k}`;
-          tab.setAttribute("role", "tab");
-          tab.setAttribute("aria-controls", panel.id);
-          tab.textContent = tab.title = entry.name;
-          tab.addEventListener("click", () => show(k, false));
-          return tab;
-        }),
-      );
-    }
-    show(Math.min(joint, runs[run].joints.length - 1), false);
+    for (const panel of drawn) Plotly.purge(panel.plot);
+    drawn.clear();
+    note.textContent = groups[group].note || "";
+    explain();
+    multiples.replaceChildren(
+      ...groups[group].joints.map((entry) => {
+        const figure = document.createElement("figure");
+        const plot = document.createElement("div");
+        const caption = document.createElement("figcaption");
+        if (entry.name) {
+          const heading = document.createElement("h3");
+          heading.textContent = entry.name;
+          figure.append(heading);
+        }
+        plot.className = "plot";
+        plot.style.height = `${entry.figure.layout.height || 400}px`;
+        caption.textContent = entry.caption;
+        figure.append(plot, caption);
+        figure.panel = { entry, plot };
+        watch.observe(figure);
+        return figure;
+      }),
+    );
   }
 
-  if (tabs) {
-    tabs.addEventListener("keydown", (event) => {
-      const count = tabs.children.length;
-      const next = { ArrowRight: joint + 1, ArrowLeft: joint - 1 + count, Home: 0, End: count - 1 }[event.key];
-      if (next === undefined) return;
-      event.preventDefault();
-      show(next % count, true);
-    });
-  }
-  if (select) select.addEventListener("change", () => { run = Number(select.value); fill(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  if (select) select.addEventListener("change", () => { group = Number(select.value); fill(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach(draw));
 
-  addEventListener("beforeprint", () => {
-    document.documentElement.classList.add("printing");
-    for (const entry of runs[run].joints) {
+  function print() {
+    for (const entry of groups[group].joints) {
       const figure = document.createElement("figure");
       const heading = document.createElement("h3");
       const space = document.createElement("div");
       const text = document.createElement("figcaption");
-      heading.textContent = [runs[run].name, entry.name].filter(Boolean).join(" · ");
+      heading.textContent = [groups[group].name, entry.name].filter(Boolean).join(" · ");
       text.textContent = entry.caption;
       figure.append(heading, space, text);
       printed.append(figure);
-      const { data, layout } = painted(entry.figure);
-      Plotly.newPlot(space, data, { ...layout, width: 680, height: 340 }, { staticPlot: true });
+      const { data, layout } = painted(filled(entry.figure, arrays), hidden);
+      delete layout.sliders;
+      Plotly.newPlot(space, data, { ...layout, width: 680, height: layout.height || 340 }, { staticPlot: true });
     }
+  }
+  return { fill, print, clear: () => printed.replaceChildren(), redraw: () => drawn.forEach(draw) };
+});
+if (typeof Plotly !== "undefined") {
+  boxes.forEach((box) => box.fill());
+  addEventListener("beforeprint", () => {
+    document.documentElement.classList.add("printing");
+    boxes.forEach((box) => box.print());
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("printing");
-    printed.replaceChildren();
-    draw();
+    boxes.forEach((box) => { box.clear(); box.redraw(); });
   });
-
-  fill();
-});
+}

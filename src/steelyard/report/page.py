@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
+from steelyard.model.model import Model
 from steelyard.report import numerals
+from steelyard.report.figures.spectrum import RunSpectra
+from steelyard.report.lamps import Lamp
+from steelyard.report.packing import embedded_figures
 from steelyard.report.printers import html
 from steelyard.report.registry import BUILT_IN, SECTIONS
-from steelyard.report.section import Figure, FigureChoice, Piece, ReportSubject, Section
+from steelyard.report.section import Figure, FigureChoice, Piece, Repeat, ReportSubject, Section
 from steelyard.report.sections.findings import finding_counts
 from steelyard.report.table import Table
 from steelyard.report.tables.parameters import parameter_table, quality_counts
 from steelyard.report.templates import file_text, fragment, rendered
+
+if TYPE_CHECKING:
+    from steelyard.export.file_fit.worth import FileWorth
 
 
 def render(
@@ -28,19 +34,28 @@ def render(
     title: str,
     links: Mapping[str, str] | None = None,
     on_fault: Callable[[str], None] | None = None,
+    *,
+    model: Model | None = None,
+    spectra: tuple[RunSpectra, ...] = (),
+    repeat: Repeat | None = None,
+    lamps: tuple[Lamp, ...] = (),
+    files: Mapping[str, FileWorth] | None = None,
 ) -> str:
     """The page: key numbers, then every section of `SECTIONS` that applies; `links` names the link that carries each
-    payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows.
+    payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows. The other
+    arguments are those of `ReportSubject`.
 
-    The same arguments give the same bytes: it carries no date and no random identifier.
+    The same arguments give the same bytes.
     """
-    subject = ReportSubject(result, predictions, title, links or {})
+    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat, lamps, files or {})
     parts = [(section, pieces) for section in SECTIONS.values() if (pieces := _pieces(section, subject, on_fault))]
     drawn = any(isinstance(piece, Figure | FigureChoice) for _, pieces in parts for piece in pieces)
     return rendered(
         "page.html",
         title,
         result=result,
+        repeat=repeat,
+        lamps=lamps,
         verdict=spoken(result.verdict),
         quality_counts=quality_counts(parameter_table(result)),
         finding_counts=finding_counts(result.findings),
@@ -80,12 +95,20 @@ def _listed(made: Any) -> list[Piece]:
 def piece_html(piece: Piece) -> Markup:
     """A piece of a section as HTML; texts are escaped."""
     if isinstance(piece, Table):
-        return html(piece)
+        return html(piece, with_csv=True)
     if isinstance(piece, Figure):
         own = {"name": "", "figure": piece.figure, "caption": piece.caption}
         return piece_html(FigureChoice(({"name": "", "joints": [own]},)))
     if isinstance(piece, FigureChoice):
-        return fragment("figure.html", groups=piece.groups, data=embedded_json(piece.groups))
+        single = len(piece.groups) == 1 and len(piece.groups[0]["joints"]) == 1
+        return fragment(
+            "figure.html",
+            groups=piece.groups,
+            label=piece.label,
+            linked=piece.linked,
+            single=single,
+            data=embedded_figures(piece.groups),
+        )
     if isinstance(piece, Markup):
         return piece
     if isinstance(piece, str):
@@ -96,14 +119,6 @@ def piece_html(piece: Piece) -> Markup:
 def spoken(sentence: str) -> str:
     """A sentence without NaN: a number that does not exist is a dash."""
     return re.sub(r"\bnan\b%?", numerals.DASH, sentence)
-
-
-def embedded_json(value: Any) -> Markup:
-    """JSON that may stand inside a script element: no `<`, so no end tag and no comment; NaN is refused."""
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
 
 
 def embedded_script(source: str) -> Markup:

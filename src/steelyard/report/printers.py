@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from steelyard.errors import OutputError, choices
+from steelyard.errors import OutputError, choices, printable
 from steelyard.identification.result import Identification
 from steelyard.report.latex import latex
 from steelyard.report.table import Cell, Table, TableColumn, TableRow
@@ -30,8 +30,9 @@ SCHEMA = "steelyard.table/1"
 _GAUGE_FROM, _GAUGE_DECADES = 1e-3, 4.0
 
 
-def html(table: Table) -> Markup:
-    """A `<table>` with its notes; every text is escaped."""
+def html(table: Table, with_csv: bool = False) -> Markup:
+    """A `<table>` with its notes; every text is escaped. `with_csv` adds its content as CSV, for a page that saves
+    it."""
     columns = [column for column in table.columns if column.shown]
     groups = [(name, list(own)) for name, own in groupby(columns, key=lambda column: column.group)]
     longest = max((x for row in table for x in _ratios(table, row)), default=0.0)
@@ -46,7 +47,13 @@ def html(table: Table) -> Markup:
         gauge=gauge_length,
         bar=lambda x: _bar_length(x, longest),
         sort_key=_sort_key,
+        csv=_embedded_csv(table) if with_csv else "",
     )
+
+
+def _embedded_csv(table: Table) -> Markup:
+    """The table as CSV that may stand inside a script element: `<` and `>` are other characters."""
+    return Markup(frame(table).write_csv().replace("<", "\u2039").replace(">", "\u203a"))
 
 
 def gauge_length(ratio: float) -> float:
@@ -105,7 +112,8 @@ def frame(table: Table) -> pl.DataFrame:
             for k in range(width):
                 data[f"{column.key}_{k + 1}"] = pl.Series([x[k] if x else None for x in cells], dtype=pl.Float64)
         elif column.kind != "bars":
-            data[column.key] = pl.Series(cells, dtype=_frame_type(column))
+            shown = [printable(x) if isinstance(x, str) else x for x in cells]
+            data[column.key] = pl.Series(shown, dtype=_frame_type(column))
     return pl.DataFrame(data)
 
 

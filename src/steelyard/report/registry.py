@@ -8,15 +8,18 @@ from typing import Any
 from steelyard.errors import OutputError, choices
 from steelyard.report.section import Section
 from steelyard.report.sections.bodies import BODIES, PAYLOADS
-from steelyard.report.sections.data import DATA, PROVENANCE
+from steelyard.report.sections.data import DATA, PROVENANCE, REPEAT
+from steelyard.report.sections.files import FILES
 from steelyard.report.sections.findings import FINDINGS
 from steelyard.report.sections.fit import EFFORT, ERRORS
-from steelyard.report.sections.parameters import GAINS, LEGS, PARAMETERS
+from steelyard.report.sections.parameters import GAINS, LEGS, PARAMETERS, SEPARATION, STANDARD
+from steelyard.report.sections.robot import FRICTION, ROBOT
 
 SECTIONS: dict[str, Section] = {
     section.name: section
     for section in (
-        FINDINGS, EFFORT, ERRORS, GAINS, PAYLOADS, BODIES, LEGS, PARAMETERS, DATA, PROVENANCE,
+        FINDINGS, EFFORT, ERRORS, ROBOT, FRICTION, GAINS, PAYLOADS, PARAMETERS, SEPARATION, STANDARD, BODIES, LEGS,
+        FILES, DATA, REPEAT, PROVENANCE,
     )
 }  # fmt: skip
 BUILT_IN = frozenset(SECTIONS)

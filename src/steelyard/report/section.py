@@ -4,26 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
+from steelyard.model.model import Model
+from steelyard.report.figures.spectrum import RunSpectra
+from steelyard.report.lamps import Lamp
 from steelyard.report.table import Table
+
+if TYPE_CHECKING:
+    from steelyard.export.file_fit.worth import FileWorth
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """What is needed to make a result again: the text of its project, with numbers for automatic settings; its file
+    name; the date of the fit; the robot as `read_robot` takes it; the filters [Hz]."""
+
+    project: str
+    file: str
+    date: str
+    robot: str
+    robot_sha256: str = ""
+    cutoff_hz: float | None = None
+    lowpass_hz: float | None = None
 
 
 @dataclass(frozen=True)
 class ReportSubject:
     """What a report is about: the result, efforts row by row, the page's title, and the link that carries each payload.
 
-    `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept.
+    `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept. `model` is that
+    of the fit, `spectra` those of its logs before any filter, `repeat` what is needed to make the result again, `lamps`
+    the answers on its top, `files` the scores of robot files that were asked for, by format. Without one of these five,
+    what it shows is left out.
     """
 
     result: Identification
     predictions: tuple[Prediction, ...] = ()
     title: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
+    model: Model | None = None
+    spectra: tuple[RunSpectra, ...] = ()
+    repeat: Repeat | None = None
+    lamps: tuple[Lamp, ...] = ()
+    files: Mapping[str, FileWorth] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -31,8 +59,8 @@ class Figure:
     """A Plotly figure as plain data, {"data": […], "layout": {…}}, with its caption as text.
 
     The page sets colours and fonts for its light or dark scheme. A trace is coloured by its role in `meta`: "measured",
-    "predicted", "nominal", "residual" or "unscored"; without a role it keeps its own line. Plotly interprets markup in
-    texts: put no name of a user's file or joint into one.
+    "predicted", "nominal" or "residual" for lines, "dots" for points; without a role it keeps its own colours. Plotly
+    interprets markup in texts: put no name of a user's file or joint into one.
     """
 
     figure: Mapping[str, Any]
@@ -41,12 +69,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class FigureChoice:
-    """Figures of which a reader picks one: first a group (a run), then one in it (a joint).
+    """Groups of figures next to each other, one per joint; a reader chooses the group, e.g. a run.
 
-    `groups` has {"name": …, "joints": [{"name", "figure", "caption"}]}; only the selected figure is drawn.
+    `groups` has {"name": …, "joints": [{"name", "figure", "caption"}]} and optionally a "note" on all its figures.
+    `label` says what a group is. `linked` figures have one range of x: a zoom in one applies to all. A figure is drawn
+    when it comes into view.
     """
 
     groups: tuple[Mapping[str, Any], ...]
+    label: str = "Run"
+    linked: bool = False
 
 
 # A text becomes an escaped paragraph; Markup is inserted as HTML.

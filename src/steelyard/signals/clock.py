@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.signals.channels import ResolvedChannels
+from steelyard.signals.magnitudes import measurable
 from steelyard.signals.recording import Progress, Recording
 
 # Number of first rows that give the clock's usual step and the rounding of every channel. It counts rows, not chunks,
@@ -116,6 +117,7 @@ def clean(
             raw, number = raw[:, finite], number[finite]
         if not raw.shape[1]:
             continue
+        raw = measurable(raw, recording.name, names, number)
         t, x = raw[0] * channels.time_factor, raw[1:]
         step = np.diff(t, prepend=last_t)
         if np.any(step < 0):

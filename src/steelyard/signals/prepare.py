@@ -139,6 +139,7 @@ def prepare(
         position_noise=plan.noise[0],
         velocity_noise=plan.noise[1],
         derive=plan.derive,
+        resampled=plan.resamples,
     )
 
 

@@ -61,7 +61,8 @@ class Samples:
     `reference` reads the commanded motion, one per stretch; None where none was logged. `position_noise` and
     `velocity_noise` (n,) are the white noise and rounding of the log [rad | m, /s], empty if the samples do not come
     from a log or no velocity was logged. `derive` computes q, v and a (n, N) of a whole stretch from positions, and
-    velocities or None, as was done here; None where derivatives were given.
+    velocities or None, as was done here; None where derivatives were given. `resampled`
+    says that the log's clock was uneven or had another rate.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Samples:
     position_noise: Array = field(default_factory=lambda: np.empty(0))
     velocity_noise: Array = field(default_factory=lambda: np.empty(0))
     derive: Callable[[Array, Array | None], tuple[Array, Array, Array]] | None = None
+    resampled: bool = False
 
     @property
     def used(self) -> tuple[float, float]:

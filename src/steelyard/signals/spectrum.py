@@ -32,8 +32,9 @@ RISE_LEVEL, RISE = 4.0, 0.01
 SMOOTHING = 0.15
 # The parallel filter as a fraction of the frequency of that rise, and the filter of the positions as a multiple of it.
 BELOW_RISE, POSITION_FACTOR = 0.7, 2.5
-# Periods of the parallel filter that a log must hold at least (60 rows at the usual 2.5 rows per period).
-LEAST_PERIODS = 24.0
+# Periods of the parallel filter that a log of one stretch must hold at least (60 rows at the usual 2.5 per period). Of
+# these, both filters take the second number at the ends of every stretch: 8/2.5 for the positions, 3 for the rows.
+LEAST_PERIODS, LOST_PERIODS = 24.0, 6.2
 # A digital filter keeps its shape up to this fraction of the rate.
 HIGHEST = 0.4
 # Length of a segment [s] if the log is long enough: the resolution is an eighth of a hertz.
@@ -104,15 +105,15 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
     deciding = lowest[(len(lowest) - 1) // 2]
     motion = max(b.motion_hz for shown in moving for b in shown)
     rate = float(min(run.rate for run in runs))
-    seconds = sum((stretch.window[1] - stretch.window[0]) / run.rate for run in runs for stretch in run.stretches)
-    wanted, least = BELOW_RISE * deciding.rise_hz, LEAST_PERIODS / seconds
+    seconds = [(stretch.window[1] - stretch.window[0]) / run.rate for run in runs for stretch in run.stretches]
+    wanted, least = BELOW_RISE * deciding.rise_hz, _least(seconds)
     lowpass = min(max(wanted, least), HIGHEST * rate)
     cutoff = min(POSITION_FACTOR * lowpass, HIGHEST * rate)
     where = f"{deciding.joint}" + (f" in '{deciding.run}'" if len(runs) > 1 else "")
     reason = f"the accelerations of {where} rise above the motion at {deciding.rise_hz:.3g} Hz"
     rule = f"{reason}, lowpass_hz = {BELOW_RISE:g} of it = {wanted:.3g}"
     if lowpass > wanted:
-        rule += f", raised to {lowpass:.3g} for {LEAST_PERIODS:g} periods in {seconds:.3g} s"
+        rule += f", raised to {lowpass:.3g} for enough rows in {sum(seconds):.3g} s"
     elif lowpass < wanted:
         rule += f", lowered to {lowpass:.3g} ({HIGHEST:g} of the rate)"
     rule += f"; cutoff_hz = {POSITION_FACTOR:g} lowpass_hz = {POSITION_FACTOR * lowpass:.3g}"
@@ -125,6 +126,13 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
         rule,
         tuple(b for r in by_run for b in r),
     )
+
+
+def _least(seconds: Sequence[float]) -> float:
+    """The lowest f [Hz] at which stretches of these lengths hold rows enough: Σ (f T − 6.2)₊ = 24 − 6.2 periods."""
+    long = np.sort(np.asarray(seconds, np.float64))[::-1]
+    # with the k longest stretches alone; the fewest Hz are those of the best k
+    return float(np.min((LEAST_PERIODS + LOST_PERIODS * np.arange(len(long))) / np.cumsum(long)))
 
 
 def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:

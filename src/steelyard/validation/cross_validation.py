@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,12 +15,11 @@ from steelyard.estimators.estimator import GAINS, SIMULATION, estimated, in_torq
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.identification.first_fit import with_load, without_load
 from steelyard.model.base_parameters import BaseParameters, base_parameters
-from steelyard.regression.information import Information
+from steelyard.regression.folds import GuardedFold, guarded_folds, stretches
+from steelyard.regression.information import Information, Time
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem
-from steelyard.regression.scores import Score, score
-
-Time = tuple[str, str, int]
+from steelyard.regression.scores import Score, score, score_of
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,6 @@ class CrossValidation:
         )
 
 
-def restricted(information: Information, times: Collection[Time], out: bool = False) -> Information:
-    """The information of the given time blocks (run, load case, block) only, or with `out` of all others."""
-    chosen = set(times)
-    blocks = {key: triangle for key, triangle in information.blocks.items() if (key[:3] in chosen) != out}
-    return replace(information, blocks=blocks)
-
-
 @single_threaded
 def cross_validate(
     base: BaseParameters,
@@ -76,7 +68,8 @@ def cross_validate(
     """Leave out each fold, fit the other blocks, score the fold's own triangles. No second pass over the data.
 
     `folds`: a number k makes about k stretches of time of equal rows, none across a run; "runs" leaves one run out at a
-    time. Blocks of one motion resemble each other, so use "runs" to assess unseen motion.
+    time. The fit also leaves out the rows within three periods of the parallel filter of a fold. Stretches of one
+    motion resemble each other, so use "runs" to assess unseen motion.
     """
     if _leaves_out_whole_runs(estimator):
         raise EstimationError(
@@ -84,7 +77,7 @@ def cross_validate(
             'use cross_validate_problem(problem, estimator, "runs").'
         )
     named = _folds(information, folds, _splits_every_load(estimator))
-    done = [_fold(base, information, estimator, name, times, mask) for name, times in named]
+    done = [_fold(base, information, estimator, name, fold, mask) for name, fold in named]
     return _summed(estimator, folds, done)
 
 
@@ -118,16 +111,16 @@ def cross_validate_problem(
     else:
         whole = observe(without_load(problem), progress=progress, shifts=shifts)
         looks = {}
-        for name, times in _folds(whole, folds, by_load):
-            own = with_load(problem, progress, lambda every, times=times: restricted(every, times, out=True))
+        for name, fold in _folds(whole, folds, by_load):
+            own = with_load(problem, progress, lambda every, kept=fold.kept: every.at(kept))
             looks[name] = (own, observe(own, progress=progress, shifts=shifts))
     done = []
-    for name, times in _folds(whole, folds, by_load):
+    for name, fold in _folds(whole, folds, by_load):
         own, information = looks[name]
         if delays:
-            late = estimate_delays(own, restricted(information, times, out=True)).correction
+            late = estimate_delays(own, information.at(fold.kept)).correction
             information = at_delays(information, shifts, late)
-        done.append(_fold(base, information, estimator, name, times, problem.mask))
+        done.append(_fold(base, information, estimator, name, fold, problem.mask))
     return _summed(estimator, folds, done)
 
 
@@ -148,11 +141,10 @@ def _by_runs(
     if folds != "runs":
         raise EstimationError(f"Estimator '{estimator.name}' simulates whole runs: use runs as folds (--folds runs).")
     whole, base, done = observe(problem, progress=progress), base_parameters(problem.model), []
-    for name, times in _folds(whole, folds, by_load):
-        others = problem.with_runs([run for run in problem.runs if run.name != times[0][0]])
-        seen = restricted(whole, times, out=True)
-        estimate = estimated(estimator, others, base, seen, progress)
-        done.append(_scored(base, restricted(whole, times), estimate, name, problem.mask))
+    for name, fold in _folds(whole, folds, by_load):
+        others = problem.with_runs([run for run in problem.runs if run.name != fold.scored[0][0]])
+        estimate = estimated(estimator, others, base, whole.at(fold.kept), progress)
+        done.append(_scored(base, whole.at(fold.scored), estimate, name, problem.mask))
     return _summed(estimator, folds, done)
 
 
@@ -181,7 +173,8 @@ def cross_validate_choice(
         left = observe(fitted.with_runs([run]), progress=progress)
         name = f"run '{run.name}'"
         together = replace(information, blocks={**information.blocks, **left.blocks})
-        done.append(_fold(base_parameters(fitted.model), together, estimator, name, left.times, problem.mask))
+        fold = GuardedFold(left.times, information.times)
+        done.append(_fold(base_parameters(fitted.model), together, estimator, name, fold, problem.mask))
     return _summed(estimator, "runs", done)
 
 
@@ -190,15 +183,15 @@ def _fold(
     information: Information,
     estimator: Estimator,
     name: str,
-    times: Sequence[Time],
+    fold: GuardedFold,
     mask: str,
 ) -> tuple[Fold, Score | None]:
-    """A fold scored with the parameters from all the others, and with the nominal ones."""
+    """A fold scored with the parameters from the rows that it keeps, and with the nominal ones."""
     try:
-        estimate = estimated(estimator, None, base, restricted(information, times, out=True))
+        estimate = estimated(estimator, None, base, information.at(fold.kept))
     except EstimationError as error:
         raise EstimationError(f"Without {name} there is no estimate: {error}") from None
-    return _scored(base, restricted(information, times), estimate, name, mask)
+    return _scored(base, information.at(fold.scored), estimate, name, mask)
 
 
 def _scored(
@@ -229,8 +222,8 @@ def _summed(
 
 def _folds(
     information: Information, folds: int | Literal["runs"], by_load: bool = False
-) -> list[tuple[str, tuple[Time, ...]]]:
-    """Names and time blocks of the folds; with `by_load` each has a part of every load case, and none a whole one."""
+) -> list[tuple[str, GuardedFold]]:
+    """Names and folds; with `by_load` each has a part of every load case, and none a whole one."""
     cases = {
         load: [t for t in information.times if t[1] == load] for load in dict.fromkeys(t[1] for t in information.times)
     }
@@ -244,13 +237,9 @@ def _folds(
                 f"Without {alone[0]} no run of its load is left, so the scale of the gains is unknown: record the "
                 "payload in two runs, or cross-validate with a number of folds (--folds 5)."
             )
-    elif isinstance(folds, int) and folds >= 2 and by_load:
-        parts = [restricted(information, case).clusters(folds) for case in cases.values()]
-        count = min(len(part) for part in parts)
-        joined = [tuple(t for part in parts for group in part[k::count] for t in group) for k in range(count)]
-        found = [(f"fold {k + 1}", times) for k, times in enumerate(joined)]
     elif isinstance(folds, int) and folds >= 2:
-        found = [(_stretch(times), times) for times in information.clusters(folds)]
+        parts = stretches(information, folds, by_load)
+        found = [(f"fold {k + 1}" if by_load else _stretch(times), times) for k, times in enumerate(parts)]
     else:
         raise EstimationError(f'folds must be "runs" or a whole number of at least 2, not {folds!r}.')
     for name, times in found:
@@ -264,7 +253,8 @@ def _folds(
             "There is only one fold, so no rows are left to fit. "
             + ("Give two runs or more, or a number of folds." if folds == "runs" else "Record longer or decimate less.")
         )
-    return found
+    parted = guarded_folds(information, [times for _, times in found])
+    return [(name, fold) for (name, _), fold in zip(found, parted, strict=True)]
 
 
 def _stretch(times: Sequence[Time]) -> str:
@@ -279,13 +269,5 @@ def _pooled(scores: Sequence[Score]) -> Score:
     def squares(size: Callable[[Score], dict[str, float]]) -> Array:
         return np.array([sum(np.nan_to_num(size(one)[j]) ** 2 * one.rows[j] for one in scores) for j in joints])
 
-    error, whole = squares(lambda one: one.rmse), squares(lambda one: one.effort)
-    rows = {j: sum(one.rows[j] for one in scores) for j in joints}
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative, rmse, effort = np.sqrt(error / whole), *(np.sqrt(x / list(rows.values())) for x in (error, whole))
-
-    def table(x: Array) -> dict[str, float]:
-        return dict(zip(joints, x.tolist(), strict=True))
-
-    total = float(np.sqrt(error.sum() / whole.sum()))
-    return Score(total, table(relative), table(rmse), rows, scores[0].mask, table(effort))
+    rows = np.array([sum(one.rows[j] for one in scores) for j in joints])
+    return score_of(joints, squares(lambda one: one.rmse), squares(lambda one: one.effort), rows, scores[0].mask)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array, single_threaded
 from steelyard.errors import DataError, ModelError
 from steelyard.findings import Finding
+from steelyard.identification.plausibility import repeated_motions
 from steelyard.identification.prediction import as_identified, band_of, predicted_parts
-from steelyard.identification.result import Identification, explained
+from steelyard.identification.result import Identification
+from steelyard.identification.verdict import explained
 from steelyard.regression.decimation import DecimationStream
 from steelyard.regression.observe import TILE, UNTOUCHED, LateEfforts, Progress
 from steelyard.regression.problem import Problem
@@ -148,7 +150,7 @@ def validate(
         against_velocity=dict(zip(names, against_velocity.bins(), strict=True)),
         against_position=dict(zip(names, against_position.bins(), strict=True)),
         seen=tuple(run.name for run in held_out.runs if any(same_log(run, one) for one in fitted)),
-        findings=tuple(held_out.constant_effort_findings()),
+        findings=(*held_out.constant_effort_findings(), *repeated_motions(problem.runs, held_out.runs)),
         in_band=_in_band(result, held_out),
     )
 

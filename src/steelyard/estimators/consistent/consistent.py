@@ -11,7 +11,8 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, choices
 from steelyard.estimators.consistent.fit import ROUNDING, Data, certified, fitted
 from steelyard.estimators.consistent.priors import REGULARISERS, Pull, Regulariser, nominal_or_zero, pull, rope
-from steelyard.estimators.estimator import Estimate, Estimator
+from steelyard.estimators.consistent.slack import strongest_weight
+from steelyard.estimators.estimator import Estimate, Estimator, Refit
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.estimators.regularised.evidence import supported
 from steelyard.estimators.regularised.fit import checked_weight, chosen_weight, corner_weight, regularised
@@ -25,7 +26,7 @@ from steelyard.regression.information import Information, stacked
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 
-Choice = Literal["cross-validation", "l-curve", "evidence"]
+Choice = Literal["cross-validation", "l-curve", "evidence", "slack"]
 CHOICES: tuple[str, ...] = get_args(Choice)
 # Weight zero is replaced by this weight: a prior a thousand times wider than stated, which decides only what data and
 # constraints leave open.
@@ -47,8 +48,9 @@ class Consistent(Estimator):
 
     θ̂ = argmin Σ_j ‖y_j − W_j θ‖² / σ_j² + weight · d(θ, θ_nominal)   with   P_l(θ) ⪰ 0, Ia, Fv, Fc ≥ 0, `constraints`
 
-    P_l is the pseudo-inertia of link or payload l. `weight` is a number, "cross-validation", "l-curve", or "evidence",
-    which also sets the widths by kind of parameter. With 0 there is no prior: of all sets that fit equally well, the
+    P_l is the pseudo-inertia of link or payload l. `weight` is a number, "cross-validation", "l-curve", "evidence",
+    which also sets the widths by kind of parameter, or "slack", where bodies alone have a prior, and its weight is the
+    largest that hardly costs (`strongest_weight`). With 0 there is no prior: of all sets that fit equally well, the
     one nearest to the robot file is taken. d is the `regulariser`: "euclidean" in `widths`, "entropic" or "pull-back".
     `weighting` "wls" uses one σ per joint, "ls" one for all.
     """
@@ -103,14 +105,27 @@ class Consistent(Estimator):
         if self.weight == 0.0:
             assert free is not None
             answer = self._unpulled(base, data, thin, scales)
-            return certified(base, data, answer, free, 0.0, self.constraints, scales, information)
+            found = certified(base, data, answer, free, 0.0, self.constraints, scales, information)
+
+            def nearest(rows: Array) -> Array:
+                return base.map @ self._unpulled(base, Data.solved(rows), thin, scales).theta
+
+            return replace(found, refit=Refit(weights, nearest))
         pulled = pull(base.layout, information, scales, self.widths, self.regulariser)
-        pulled, weight, findings = self._weight(information, base, weights, pulled)
+        if self.weight == "slack":
+            pulled, findings = pulled.of_bodies(base.layout), ()
+            weight = strongest_weight(data, base, lambda one: self._pulled(base, data, pulled, one, thin, scales))
+        else:
+            pulled, weight, findings = self._weight(information, base, weights, pulled)
         in_base = pulled.prior.in_base(base)
         leaning = free or regularised(information, base, in_base, weight, weights)
         answer = self._pulled(base, data, pulled, weight, thin, scales)
         found = certified(base, data, answer, leaning, weight, self.constraints, scales, information, self.regulariser)
-        return found.with_findings((*findings, *pulled.findings))
+
+        def values(rows: Array) -> Array:
+            return base.map @ self._pulled(base, Data.solved(rows), pulled, weight, thin, scales).theta
+
+        return replace(found, refit=Refit(weights, values)).with_findings((*findings, *pulled.findings))
 
     def _weight(
         self, information: Information, base: BaseParameters, weights: Array, pulled: Pull

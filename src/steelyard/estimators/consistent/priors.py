@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import inv, sqrtm
 
 from steelyard._arrays import Array
@@ -46,6 +47,12 @@ class Pull:
         links = link_columns(layout)
         return tuple(Entropy(links[name], whiten, weight / width**2) for name, whiten in self.bodies.items())
 
+    def of_bodies(self, layout: Layout) -> Pull:
+        """The prior of the bodies alone: the columns of the drives become free."""
+        bodies = np.array([column.kind == "link" for column in layout.columns])
+        width, half = np.where(bodies, self.prior.width, np.inf), self.prior.half
+        return replace(self, prior=replace(self.prior, width=width, half=_within(half, bodies)))
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         if not self.mended:
@@ -62,6 +69,10 @@ class Pull:
                 fix="fix the robot file: steelyard consistency ROBOT lists these bodies",
             ),
         )
+
+
+def _within(half: Array | None, kept: NDArray[np.bool_]) -> Array | None:
+    return None if half is None else np.where(kept[:, None] & kept[None, :], half, 0.0)
 
 
 def nominal_or_zero(layout: Layout) -> Array:
@@ -83,11 +94,8 @@ def pull(
 
     Without nominal inertias, friction and offsets alone have a prior.
     """
-    if layout.nominal is None:
-        silent = Prior(np.zeros(len(layout)), np.full(len(layout), np.inf))
-        return Pull(with_friction(silent, information, widths.friction), {})
-    plain = with_friction(nominal_prior(layout, widths), information, widths.friction)
-    if regulariser == "euclidean":
+    plain = plain_prior(layout, information, widths)
+    if layout.nominal is None or regulariser == "euclidean":
         return Pull(plain, {})
     reference, half, mended, whiten = plain.reference.copy(), plain.root, [], {}
     for name, columns in link_columns(layout).items():
@@ -103,6 +111,13 @@ def pull(
     deviation = np.sqrt(np.sum(half**2, axis=1))
     width = np.where(plain.has_prior, deviation, np.inf)
     return Pull(replace(plain, reference=reference, width=width, half=half), whiten, tuple(mended))
+
+
+def plain_prior(layout: Layout, information: Information, widths: Widths) -> Prior:
+    """The prior in `widths`; without nominal inertias, only that of friction and offsets."""
+    silent = Prior(np.zeros(len(layout)), np.full(len(layout), np.inf))
+    told = silent if layout.nominal is None else nominal_prior(layout, widths)
+    return with_friction(told, information, widths.friction)
 
 
 def _body(vector: Array, scale: tuple[float, float]) -> tuple[Array, bool]:

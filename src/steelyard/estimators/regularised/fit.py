@@ -13,6 +13,7 @@ from steelyard.estimators.estimator import Estimate
 from steelyard.estimators.least_squares import joint_deviations, solve
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
+from steelyard.regression.folds import guarded_folds
 from steelyard.regression.information import Information, stacked, triangular
 
 WEIGHTS = tuple(10.0**k for k in np.arange(-6.0, 4.01, 0.5))
@@ -65,13 +66,15 @@ def chosen_weight(
 ) -> tuple[float, tuple[Finding, ...]]:
     """The largest of WEIGHTS whose cross-validated error is within one standard error of the smallest."""
     weights = np.where(np.isfinite(weights), weights, 0.0)
-    folds = [stacked(information, base.kept, weights, times) for times in information.clusters(FOLDS)]
-    if len(folds) < 3:
+    parted = guarded_folds(information, information.clusters(FOLDS))
+    if len(parted) < 3:
         raise EstimationError(
             "Too few blocks of time to choose the weight of the prior by cross-validation: set weight, or record "
             "longer."
         )
-    others = [triangular(np.concatenate([*folds[:g], *folds[g + 1 :]])) for g in range(len(folds))]
+    folds, others = (
+        [stacked(information, base.kept, weights, times) for times in side] for side in zip(*parted, strict=True)
+    )
     errors = np.array(
         [[_left_out(rest, fold, np.sqrt(w) * prior) for rest, fold in zip(others, folds, strict=True)] for w in WEIGHTS]
     )

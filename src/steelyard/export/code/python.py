@@ -107,19 +107,25 @@ def python_file(identified: IdentifiedModel, name: str | None = None) -> Export:
 
 def imported_parity(identified: IdentifiedModel, content: bytes) -> Parity:
     """Import the module, run its self-test, and compare torques on other random states."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "exported_dynamics.py"
-        file.write_bytes(content)
-        module = _imported(file)
-    worst = float(module.self_test())
-    if not worst <= TOLERANCE:
-        raise OutputError(f"The Python module was not written: its self-test is off by {worst:.3g} (relative).")
+    module = imported_module(content, "The Python module")
 
     def wanted(q: Array, v: Array, a: Array) -> Array:
         return exported_torque(identified, q, v, a)
 
     states = random_states(identified.model)
     return checked_parity(wanted, module.inverse_dynamics, states, "The Python module", TOLERANCE)
+
+
+def imported_module(content: bytes, what: str) -> ModuleType:
+    """A module that was just written, imported; an error, with `what` it is, unless its self-test passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "exported_dynamics.py"
+        file.write_bytes(content)
+        module = _imported(file)
+    worst = float(module.self_test())
+    if not worst <= TOLERANCE:
+        raise OutputError(f"{what} was not written: its self-test is off by {worst:.3g} (relative).")
+    return module
 
 
 def _imported(file: Path) -> ModuleType:
@@ -157,7 +163,10 @@ def _module(identified: IdentifiedModel, made: Parts, left_out: tuple[str, ...])
     blocks += [_GRAVITY + _body(programs[1], "tau", "q.shape")]
     blocks += [_MASS + _body(programs[2], "mass", "(JOINTS, *q.shape)"), _SIGNALS]
     given = vectors(identified)
-    blocks += [_SELF_TEST + (_WALK if given.walk else "") + "    return max(differences)\n", "\n".join(_table(given))]
+    blocks += [
+        _SELF_TEST + (_WALK if given.walk else "") + "    return max(differences)\n",
+        "\n".join(table_lines(given)),
+    ]
     return "\n".join(lines) + "\n\n\n" + "\n\n".join(blocks) + _MAIN
 
 
@@ -166,7 +175,8 @@ def _body(program: Program, out: str, shape: str) -> str:
     return f"    {out} = np.empty({shape})\n" + "\n".join(lines)
 
 
-def _table(given: Vectors) -> Iterator[str]:
+def table_lines(given: Vectors) -> Iterator[str]:
+    """The test vectors as Python text."""
     tables = {"q": given.states.q, "v": given.states.v, "a": given.states.a}
     tables |= {"torque": given.torque, "gravity": given.gravity, "mass": given.mass}
     if given.walk is not None:

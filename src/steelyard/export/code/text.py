@@ -21,7 +21,9 @@ HEADERS = (
     "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn",
     "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype",
 )  # fmt: skip
-RESERVED = frozenset((*HEADERS, "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names))
+RESERVED = frozenset(
+    (*HEADERS, "casadi", "numpy", "steelyard", *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names)
+)
 
 
 def code_name(identified: IdentifiedModel, name: str | None) -> str:
@@ -59,6 +61,7 @@ def header_lines(identified: IdentifiedModel, left_out: Sequence[str]) -> list[s
         f"Carries: {carried}. Gravity [m/s2]: {', '.join(f'{g:g}' for g in robot.gravity)}.",
         f"Parameters: {identified.rule}. {identified.cost}".strip(),
         identified.certificate,
+        *identified.remarks,
         *(f"Left out: {one}" for one in left_out),
     ]
 

@@ -56,8 +56,8 @@ class JointDrives:
         if not poor:
             return ()
         return (
-            f"Much of the friction of {', '.join(poor)} is lost in this format. To simulate with it, identify with "
-            'terms = "plain", whose Fv and Fc are the best for the logged motion; C and Python hold the whole curve.',
+            f"Much of the friction of {', '.join(poor)} is lost in this format. A fit to the logged motion (the "
+            "command without --exact) loses less; C, Python and CasADi hold the whole curve.",
         )
 
     def drive(self, joint: str, before: Drive) -> Drive:

@@ -15,7 +15,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import OutputError
-from steelyard.export.parity import TOLERANCE, parity, random_states
+from steelyard.export.parity import parity, random_states
 from steelyard.export.robot_files.matching import Match
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText
 from steelyard.formats.robots.mjcf_compile import compiled_text, name_of
@@ -24,6 +24,9 @@ from steelyard.model.terms import Rotor, Springs, Term
 
 # Friction in MuJoCo: compared number by number elsewhere, not by torques.
 FRICTION = ("dof_damping", "dof_dampingpoly", "dof_frictionloss", "actuator_damping", "actuator_dampingpoly")
+# MuJoCo turns a stated inertia into principal moments and a quaternion, by an iteration that ends after some 9 digits.
+# An effect that was overlooked is larger by orders of magnitude.
+TOLERANCE = 1e-7
 # Constraints that mj_inverse would subtract from the torque: contacts, limits, equalities and friction loss.
 WITHOUT = ("CONSTRAINT", "CONTACT", "EQUALITY", "LIMIT", "FRICTIONLOSS")
 

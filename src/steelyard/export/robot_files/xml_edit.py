@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -229,3 +230,18 @@ def tag(name: str, values: Mapping[str, str]) -> str:
 
 def _quoted(value: str) -> str:
     return f'"{escaped(value)}"'
+
+
+# --- The comment of an export -----------------------------------------------------------------------------------------
+
+_REMARK = "Written by Steelyard. "
+_OLD_REMARK = re.compile(rb"[ \t]*<!--\s*" + _REMARK.encode() + rb".*?-->\r?\n?", re.DOTALL)
+
+
+def commented(content: bytes, sentences: Sequence[str], where: str = "the file") -> bytes:
+    """The file with the sentences as a comment inside its root element, in the place of that of an earlier export."""
+    text = XmlText.of(content, where)
+    text = XmlText(_OLD_REMARK.sub(b"", text.content), text.encoding, text.mark)
+    said = (_REMARK + " ".join(sentences)).replace("--", "- -")  # XML allows no -- in a comment
+    lines = textwrap.wrap(said, 100, initial_indent="<!-- ", subsequent_indent="     ", break_on_hyphens=False)
+    return text.edited(text.inserted(text.root, [*lines[:-1], f"{lines[-1]} -->"])).file

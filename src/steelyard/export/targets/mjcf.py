@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from steelyard.export.export import Export
+from steelyard.export.file_fit.values import FileFormat
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.robot_files.mjcf import edited_mjcf
 from steelyard.export.robot_files.mjcf_new import generated_mjcf
@@ -22,8 +23,15 @@ def new_mjcf(identified: IdentifiedModel) -> Export:
 
 
 def _make(request: ExportRequest) -> Export:
-    identified = request.identified
+    identified = request.written
     return new_mjcf(identified) if request.source is None else mjcf(identified, request.source)
 
 
-MJCF = ExportTarget("mjcf", _make, ".xml", frozenset({"source", "load"}), root="mujoco")
+MJCF = ExportTarget(
+    "mjcf",
+    _make,
+    ".xml",
+    frozenset({"source", "load", "exact"}),
+    root="mujoco",
+    form=FileFormat("MJCF", ("rotor", "viscous", "coulomb", "springs")),
+)

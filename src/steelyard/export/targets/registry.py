@@ -7,13 +7,15 @@ from collections.abc import Set
 
 from steelyard.errors import OutputError, choices
 from steelyard.export.targets.c import C
+from steelyard.export.targets.casadi import CASADI
 from steelyard.export.targets.latex import LATEX
 from steelyard.export.targets.mjcf import MJCF
 from steelyard.export.targets.python import PYTHON
+from steelyard.export.targets.sdf import SDF
 from steelyard.export.targets.target import OPTIONS, ExportTarget
 from steelyard.export.targets.urdf import URDF
 
-TARGETS: dict[str, ExportTarget] = {target.name: target for target in (URDF, MJCF, C, PYTHON, LATEX)}
+TARGETS: dict[str, ExportTarget] = {target.name: target for target in (URDF, MJCF, SDF, C, PYTHON, CASADI, LATEX)}
 _BUILT_IN = frozenset(TARGETS)
 _NAME, _ENDING = re.compile(r"\w[\w-]*"), re.compile(r"(\.\w[\w.-]*)?")
 

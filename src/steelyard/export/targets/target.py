@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import OutputError, choices
+from steelyard.errors import OutputError, SteelyardError, choices
 from steelyard.export.export import Export
-from steelyard.export.parameter_set import IdentifiedModel, identified_model
+from steelyard.export.file_fit.values import FileFormat, FileValues, ReadRows, file_values
+from steelyard.export.file_fit.worth import FileWorth, worth_of, worth_of_code
+from steelyard.export.parameter_set import SAME_TORQUE, IdentifiedModel, identified_model
+from steelyard.export.robot_files.xml_edit import commented
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
+from steelyard.model.terms import TIME, uses
+from steelyard.physical.constraints import PHYSICAL, Constraints
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,11 @@ class ExportRequest:
 
     `load` is the load case: a payload of the project, made part of the link that carries it. `source` is the robot file
     to edit (None: make a new one), `name` the name of files and functions (None: the robot's). `regroupings` adds the
-    sums that base parameters stand for. `allow_infeasible` takes the values as identified, physical or not.
+    sums that base parameters stand for. `allow_infeasible` takes the values as identified, physical or not. `exact`
+    writes the identified values into a robot file that cannot hold all of them, without a new fit.
+
+    `rows` reads the logs of the result again if they are needed; `constraints` are those of its estimator. `form` is
+    set for targets that write robot files.
     """
 
     model: Model
@@ -32,15 +41,58 @@ class ExportRequest:
     name: str | None = None
     regroupings: bool = False
     allow_infeasible: bool = False
+    exact: bool = False
+    rows: ReadRows | None = None
+    constraints: Constraints = PHYSICAL
+    form: FileFormat | None = None
 
     @cached_property
     def identified(self) -> IdentifiedModel:
-        """The full standard parameter set, physical unless `allow_infeasible`; computed when first used."""
-        return identified_model(self.model, self.result, self.load, self.allow_infeasible)
+        """The full standard parameter set, physical unless `allow_infeasible`; computed when first used.
+
+        Its remarks are the scores of a file that holds all of it.
+        """
+        chosen = identified_model(self.model, self.result, self.load, self.allow_infeasible)
+        worth = self._worth_of_code(chosen)
+        return chosen if worth is None else replace(chosen, remarks=worth.sentences)
+
+    @cached_property
+    def file_values(self) -> FileValues:
+        """The values of a robot file: fitted over what the format can hold, or the identified ones."""
+        assert self.form is not None
+        return file_values(
+            self.form, self.model, self.result, self.rows, self.load, self.exact, self.constraints
+        )  # fmt: skip
+
+    @property
+    def written(self) -> IdentifiedModel:
+        """The set that the files hold."""
+        return self.identified if self.form is None else self.file_values.chosen
+
+    @property
+    def worth(self) -> FileWorth | None:
+        """The errors of the files on the logs of the result; None where they are not known."""
+        return self._worth_of_code(self.identified) if self.form is None else self.file_values.worth
+
+    def _worth_of_code(self, chosen: IdentifiedModel) -> FileWorth | None:
+        if chosen.torque_change <= SAME_TORQUE and TIME not in self.model.uses:
+            return worth_of_code(self.result)
+        if self.rows is None:
+            return None
+        theta = chosen.theta.copy()  # code is the robot at the start of a run
+        for filling in chosen.model.fillings:
+            if TIME in uses(filling.term):
+                theta[[chosen.model.layout.index(entry.column.name) for entry in filling.entries]] = 0.0
+        layout = chosen.model.layout
+        try:
+            return worth_of(self.rows(), self.result, theta, layout, layout.nominal)
+        except (SteelyardError, OSError):
+            return None
 
 
 # The options that a target may take.
-OPTIONS = tuple(field.name for field in fields(ExportRequest) if field.name not in ("model", "result"))
+_GIVEN = ("model", "result", "rows", "constraints", "form")
+OPTIONS = tuple(field.name for field in fields(ExportRequest) if field.name not in _GIVEN)
 
 
 @dataclass(frozen=True)
@@ -50,8 +102,10 @@ class ExportTarget:
     `make` turns a request into an `Export`; it writes nothing to disk. `ending` is the suffix of the one file that it
     makes (".urdf"); a target without an ending makes a folder of files. `options` are those of `OPTIONS` that it takes.
     `root` is the root tag of the robot files that it can edit ("robot" for URDF): with it, the result's own robot file
-    is the default `source`. `standard` says that the files hold the standard parameters of `request.identified`, whose
-    certificate is then reported; a target that writes base parameters sets it to False.
+    is the default `source`. `standard` says that the files hold the standard parameters of `request.written`, whose
+    certificate is then reported; a target that writes base parameters sets it to False. `form` is the format of a robot
+    file with the terms that it can hold: `request.file_values` are then fitted over these, and their scores are written
+    into the file as a comment. Without it the files hold the whole identified model.
     """
 
     name: str
@@ -60,8 +114,16 @@ class ExportTarget:
     options: frozenset[str] = frozenset({"load"})
     root: str = ""
     standard: bool = True
+    form: FileFormat | None = None
 
-    def request(self, model: Model, result: Identification, **options: Any) -> ExportRequest:
+    def request(
+        self,
+        model: Model,
+        result: Identification,
+        rows: ReadRows | None = None,
+        constraints: Constraints = PHYSICAL,
+        **options: Any,
+    ) -> ExportRequest:
         """The request with these options; one that the target does not take is refused."""
         for option in options:
             if option not in OPTIONS:
@@ -72,7 +134,7 @@ class ExportTarget:
                     f"Export target '{self.name}' does not take the option '{option}': leave it out. "
                     f"It takes: {taken or 'no options'}."
                 )
-        return ExportRequest(model, result, **options)
+        return ExportRequest(model, result, rows=rows, constraints=constraints, form=self.form, **options)
 
     def export(self, request: ExportRequest) -> Export:
         """The files of a request, checked: one file, or at least one for a folder, each with a plain name."""
@@ -88,7 +150,18 @@ class ExportTarget:
             raise OutputError(f"Export target '{self.name}' made no files.")
         for name, content in made.files.items():
             self._check_file(name, content)
-        return made
+        return self._with_worth(made, request) if self.standard else made
+
+    def _with_worth(self, made: Export, request: ExportRequest) -> Export:
+        """The export with its scores, in robot files also as a comment."""
+        worth = request.worth
+        if self.form is None:
+            return replace(made, worth=worth)
+        values = request.file_values
+        said = (*(() if worth is None else worth.sentences), f"Parameters: {values.chosen.rule}.", *values.left_out)
+        files = {name: commented(content, said) for name, content in made.files.items()}
+        left_out, notes = (*values.left_out, *made.left_out), (*values.notes, *made.notes)
+        return replace(made, files=files, left_out=left_out, notes=notes, worth=worth)
 
     def _check_file(self, name: Any, content: Any) -> None:
         """Raises an error unless a file has a plain name, which cannot lead out of the folder, and bytes."""

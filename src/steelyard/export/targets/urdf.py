@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from steelyard.export.export import Export
+from steelyard.export.file_fit.values import FileFormat
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.robot_files.urdf import edited_urdf
 from steelyard.export.robot_files.urdf_new import generated_urdf
@@ -22,8 +23,15 @@ def new_urdf(identified: IdentifiedModel) -> Export:
 
 
 def _make(request: ExportRequest) -> Export:
-    identified = request.identified
+    identified = request.written
     return new_urdf(identified) if request.source is None else urdf(identified, request.source)
 
 
-URDF = ExportTarget("urdf", _make, ".urdf", frozenset({"source", "load"}), root="robot")
+URDF = ExportTarget(
+    "urdf",
+    _make,
+    ".urdf",
+    frozenset({"source", "load", "exact"}),
+    root="robot",
+    form=FileFormat("URDF", ("viscous", "coulomb")),
+)

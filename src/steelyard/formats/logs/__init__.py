@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.errors import DataError
+from steelyard.errors import DataError, printable
 from steelyard.formats.bags.bag import read_bag
 from steelyard.formats.logs.csv import read_delimited
-from steelyard.formats.logs.hdf5 import read_hdf5
+from steelyard.formats.logs.csv_dialect import unique
 from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
-from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
+from steelyard.formats.reader_process.client import read_apart
 from steelyard.signals.episodes import one_episode
-from steelyard.signals.recording import Progress, Recording
+from steelyard.signals.recording import Chunk, Opener, Progress, Recording
 
 DELIMITED = (".csv", ".txt", ".tsv", ".dat", ".log")
 PARQUET = (".parquet", ".pq")
@@ -68,7 +70,33 @@ def read_recording(
             return _read_plain(plain, log_kind(plain), delimiter, topic, salvage, progress)
 
         found = read_packed(packed, KNOWN, read, salvage)
+    found = _printable_names(found)
     return found if every_episode else one_episode(found, episode)
+
+
+def _printable_names(found: Recording) -> Recording:
+    """The recording with control characters in its names written out: no name of a column can command a terminal."""
+    named = dict(zip(unique([printable(name) for name in found.columns]), found.columns, strict=True))
+    others, notes = (tuple(printable(text) for text in texts) for texts in (found.others, found.notes))
+    if tuple(named) == found.columns:
+        return replace(found, others=others, notes=notes)
+    columns, opener = tuple(named), _RenamedRows(found.opener, named)
+    return replace(found, columns=columns, opener=opener, others=others, notes=notes)
+
+
+@dataclass(frozen=True)
+class _RenamedRows:
+    """The rows of another source under other names; `named` gives the source's own."""
+
+    source: Opener
+    named: Mapping[str, str]
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Chunk]:
+        for block in self.source.blocks([self.named[name] for name in columns]):
+            yield {name: block[self.named[name]] for name in columns}
+
+    def digest(self) -> str:
+        return self.source.digest()
 
 
 def _read_plain(
@@ -92,7 +120,7 @@ def _read_plain(
         return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
     if kind == DELIMITED:
         return read_delimited(file, delimiter, salvage)
-    return read_hdf5(file, salvage) if kind == HDF5 else read_mat(file, salvage)
+    return read_apart("hdf5" if kind == HDF5 else "mat", file, salvage)
 
 
 def log_kind(file: Path) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from steelyard.errors import DataError, MissingExtraError
 from steelyard.formats.damage import DamagedError, intact_rows, salvaged
 from steelyard.formats.logs.array_columns import Arrangement, arrange, joined
+from steelyard.formats.reader_process.limits import check_declared
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 # Exceptions of the HDF5 library for damaged files.
@@ -43,6 +45,7 @@ def read_hdf5(path: Path, salvage: bool = False) -> Recording:
             f"'{path}' is not a readable HDF5 file ({_brief(error)}). If it is incomplete, nothing of it can be read, "
             "and salvage does not help: copy it again or export the log again."
         ) from None
+    check_declared(str(path), sum(prod(shape) for shape in shapes.values()), file.size)
     arrangement = arrange(path, shapes, others)
     recording = Recording(
         path.name,

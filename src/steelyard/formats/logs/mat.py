@@ -19,7 +19,7 @@ from scipy.io.matlab import MatlabFunction, MatlabOpaque, loadmat
 
 from steelyard.errors import DataError
 from steelyard.formats.logs.array_columns import Arrangement, arrange, joined
-from steelyard.formats.logs.mat_check import BrokenVariableError, Variable, unpacked, variables
+from steelyard.formats.logs.mat_variables import BrokenVariableError, Variable, unpacked, variables
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 
@@ -91,6 +91,8 @@ def _load(path: Path, variable: Variable) -> dict[str, Any]:
     alone = BytesIO(unpacked(path, variable))
     try:
         found = loadmat(alone)
+    except MemoryError:
+        raise
     except Exception as error:  # SciPy may raise any exception on a damaged file
         raise BrokenVariableError(" ".join(str(error).split())[:120] or type(error).__name__) from None
     return {name: value for name, value in found.items() if not name.startswith("__")}

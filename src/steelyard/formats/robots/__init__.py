@@ -1,4 +1,4 @@
-"""Read a robot from a built-in name, a table, URDF or MJCF."""
+"""Read a robot from a built-in name, a table, URDF, MJCF or SDF."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import numpy as np
 from steelyard.errors import RobotError
 from steelyard.formats.robots.holding import Hold, hold
 from steelyard.formats.robots.mjcf import read_mjcf
+from steelyard.formats.robots.sdf.reader import read_sdf
 from steelyard.formats.robots.toml import read_table
 from steelyard.formats.robots.urdf import expanded_xacro, read_urdf, root_tag
 from steelyard.model.robot import Robot
 
-SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf", ".xacro")
+SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf", ".xacro", ".sdf")
 
 
 def builtin_robots() -> tuple[str, ...]:
@@ -27,8 +28,8 @@ def builtin_robots() -> tuple[str, ...]:
 
 
 def read_robot(source: str | Path, gravity: Sequence[float] | None = None, held: Hold = ()) -> Robot:
-    """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind, `.xacro`
-    where the package xacro is installed).
+    """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind, `.sdf`,
+    `.xacro` where the package xacro is installed).
 
     A built-in name has priority over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the
     world frame of the base, replaces the file's. `held` names joints that do not move, each with a position [rad | m]:
@@ -56,6 +57,8 @@ def _parsed(path: Path, content: bytes) -> Robot:
         return read_table(content, str(path))
     if suffix == ".urdf":
         return read_urdf(content, str(path))
+    if suffix == ".sdf":
+        return read_sdf(content, str(path))
     if suffix == ".xacro":
         return read_urdf(expanded_xacro(path), str(path))
     if suffix in (".xml", ".mjcf"):

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from steelyard._arrays import Array
+from steelyard._arrays import LARGEST, Array
 from steelyard.errors import RobotError, choices
 from steelyard.model.loops import FrameLoop
 from steelyard.model.pose import Pose
@@ -142,14 +142,14 @@ def _refuse_infinite(c: Connection, pose: Pose) -> None:
     drive = [value for value in (c.drive.rotor, c.drive.viscous, c.drive.coulomb, c.drive.offset) if value is not None]
     limits = np.array([c.limits.lower, c.limits.upper, c.limits.velocity, c.limits.effort])
     geometry = (pose.rotation, pose.position, c.axis, c.point, drive)
-    if not all(np.all(np.isfinite(values)) for values in geometry) or np.any(np.isnan(limits)):
+    if not all(np.all(np.abs(values) <= LARGEST) for values in geometry) or np.any(np.isnan(limits)):
         raise RobotError(
             f"Joint '{c.name}' has a number that is not finite or too large. Check its placement and limits."
         )
 
 
 def _finite(link: Link) -> Link:
-    if link.inertia is not None and not np.all(np.isfinite(link.inertia)):
+    if link.inertia is not None and not np.all(np.abs(link.inertia) <= LARGEST):
         raise RobotError(f"Link '{link.name}' has an inertia that is not finite: a mass or length is too large.")
     return link
 

@@ -32,12 +32,12 @@ def read_capsules(source: str | Path, without: Collection[str] = ()) -> tuple[Ca
     """A capsule around every shape of a robot file, on the moving link that carries it, or on the base.
 
     For a URDF link the <collision> elements, else the <visual> ones; for an MJCF body the geoms that can touch, else
-    all. Tables (`.toml`, built-in robots) have no shapes: the result is empty, and `capsules.skeleton` can be used
-    instead. A mesh that cannot be found or read raises an error that names it. Shapes of the links in `without`, which
-    are known otherwise, are not read.
+    all. Tables (`.toml`, built-in robots) have no shapes, and those of SDF are not read: the result is empty, and
+    `capsules.skeleton` can be used instead. A mesh that cannot be found or read raises an error that names it. Shapes
+    of the links in `without`, which are known otherwise, are not read.
     """
     path = Path(source)
-    if (isinstance(source, str) and source in builtin_robots()) or path.suffix.lower() == ".toml":
+    if (isinstance(source, str) and source in builtin_robots()) or path.suffix.lower() in (".toml", ".sdf"):
         return ()
     try:
         content = path.read_bytes()

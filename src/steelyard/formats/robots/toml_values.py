@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from steelyard.errors import RobotError, choices
+from steelyard.formats.contents import check_contents
 
 T = TypeVar("T", bound=msgspec.Struct)
 Angle = float | str
@@ -26,6 +27,7 @@ def typed(raw: dict[str, Any], kind: type[T], what: str, words: Mapping[str, Ite
     for key, valid in (words or {}).items():
         if isinstance(raw.get(key), str) and raw[key] not in valid:
             raise RobotError(f"{what}: {choices(key, raw[key], valid)}")
+    check_contents(raw, what, RobotError)
     _refuse_infinite(raw, what)
     try:
         return msgspec.convert(raw, kind)

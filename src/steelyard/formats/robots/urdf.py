@@ -76,6 +76,7 @@ def parse(content: bytes, where: str) -> Element:
     parser = _parser(where)
     parser.StartElementHandler = start
     parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
     consumed = _feed_prolog(parser, content, where, started)
     _feed(parser, content[consumed:], where, last=True)
     return cast(Element, builder.close())

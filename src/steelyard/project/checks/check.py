@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -13,15 +13,29 @@ from steelyard.errors import DataError, SteelyardError
 from steelyard.findings import Finding
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.identification.first_fit import to_scale
-from steelyard.identification.loop_findings import posture_findings
+from steelyard.identification.legs import posture_findings
+from steelyard.identification.verdict import (
+    JointError,
+    errors_by_unit,
+    explained,
+    joint_errors,
+    listed,
+    worst_first,
+    written,
+)
 from steelyard.model.robot import Robot
 from steelyard.project.checks.channel_map import order, sides, signs, units
 from steelyard.project.checks.channel_map.edits import conjugated
 from steelyard.project.checks.channel_map.suspects import Suspect, best_accepted
 from steelyard.project.checks.channel_map.trial import Trial
-from steelyard.project.checks.clocks import time_factor, time_finding
+from steelyard.project.checks.clocks import drift_finding, time_factor, time_finding
 from steelyard.project.checks.delay import delay_findings
+from steelyard.project.checks.hypotheses import mounting
+from steelyard.project.checks.hypotheses.drifts import drift_findings
+from steelyard.project.checks.hypotheses.loads import load_findings
+from steelyard.project.checks.hypotheses.zeros import zero_findings
 from steelyard.project.checks.limits import limit_findings
+from steelyard.project.checks.lost_samples import effort_faults
 from steelyard.project.checks.motion import hardly_moving, motion_findings
 from steelyard.project.checks.signals import Fault, signal_faults
 from steelyard.project.checks.springs import spring_findings
@@ -34,7 +48,12 @@ from steelyard.signals.channels import UNKNOWN, resolve
 
 # Number of successive edits after which the check stops.
 _MOST_EDITS = 3
-_FAMILIES = (signs, order, units, sides)
+_FAMILIES = (signs.suspects, mounting.suspects, order.suspects, units.suspects, sides.suspects)
+# Edits that need no second pass over the rows: a first look.
+_FIRST_FAMILIES = (signs.reversed_efforts, mounting.suspects)
+# Errors on rows left out, of the joints on average and of all efforts, above which a first look is not enough.
+_POOR_MEAN, _POOR_TOTAL = 0.15, 0.12
+NOT_TRIED = "swapped columns, wrong units, ratios and gear sides, reversed positions, delays, joint zeros"
 # Findings of the preparation that are explained by a fault of the map or of a channel.
 _EXPLAINED = ("beyond-limits", "position-jump", "joint-not-moving", "constant-effort", "saturated-effort")
 
@@ -43,7 +62,9 @@ _EXPLAINED = ("beyond-limits", "position-jump", "joint-not-moving", "constant-ef
 class Check:
     """Findings of a check, most severe first, and the error of the robot on the logs after the edits found.
 
-    `relative_error` is that of every joint on held-out rows; None where the model could not be tried.
+    `relative_error` is that of every joint on rows left out, `total` that of all efforts together, `errors` are those
+    of the joints in N·m or N; None and empty where the model could not be tried. Without `thorough` the edits in
+    `NOT_TRIED` were not tried.
     """
 
     project: str
@@ -51,6 +72,9 @@ class Check:
     runs: tuple[str, ...]
     findings: tuple[Finding, ...]
     relative_error: dict[str, float] | None
+    total: float | None = None
+    errors: tuple[JointError, ...] = ()
+    thorough: bool = True
 
     @property
     def failed(self) -> bool:
@@ -64,18 +88,30 @@ class Check:
         if errors:
             first = f"{errors[0].code} ({errors[0].where})"
             return f"Not usable for identification: {first}" + (f" and {len(errors) - 1} more." if errors[1:] else ".")
-        if self.relative_error is None:
+        if self.total is None:
             return "No fault found in the logs, but the robot model could not be tested on them."
-        mean = float(np.exp(np.nanmean(np.log(list(self.relative_error.values())))))
-        return f"No fault found: '{self.robot}' explains these logs with an error of {mean:.1%} on held-out rows."
+        error = " and ".join(f"{x:.3g} {written(unit)}" for unit, x in errors_by_unit(self.errors).items())
+        said = (
+            f"No fault found: '{self.robot}' explains {explained(self.total)} of the effort of these logs on rows left "
+            f"out (error {error})"
+        )
+        if self.unexplained:
+            said += f", but not that of {listed(self.unexplained)}"
+        return f"{said}."
+
+    @property
+    def unexplained(self) -> tuple[JointError, ...]:
+        """Joints with more than half of their effort left, the worst first."""
+        return worst_first(self.errors)
 
 
 @single_threaded
-def check(project: Project, progress: Progress | None = None) -> Check:
+def check(project: Project, progress: Progress | None = None, thorough: bool = True) -> Check:
     """Check the logs of a project, then try its robot on them under every single edit of the channel map.
 
     Direct evidence comes first (clock, dead and frozen channels, travel). Its faults are corrected before the model is
-    tried, so that one fault is not reported twice.
+    tried, so that one fault is not reported twice. Without `thorough`, a log that raises no suspicion at first
+    (reversed efforts, gravity, drifts, loads of runs, poor prediction) gets no more trials.
     """
     robot = project.robot()
     project, unscaled = _to_scale(project, progress)
@@ -87,7 +123,9 @@ def check(project: Project, progress: Progress | None = None) -> Check:
         factor = time_factor(tracks, slopes)
         if factor != 1.0:
             found.append(time_finding(tracks, factor, slopes))
-        faults = [fault for track in tracks for fault in signal_faults(track, factor, robot.axis_names)]
+        elif (drifting := drift_finding(tracks, factor)) is not None:
+            found.append(drifting)
+        faults = [fault for track in tracks for fault in _faults(track, factor, robot.axis_names)]
         found += _once(faults)
         travel = np.max([np.ptp(track.q, axis=1) for track in tracks], axis=0)
         still = [j for j in hardly_moving(robot, travel) if j not in {fault.joint for fault in faults}]
@@ -100,13 +138,24 @@ def check(project: Project, progress: Progress | None = None) -> Check:
                 for track in tracks:
                     postures = [(factor * track.t, track.q, True)]
                     found += posture_findings(trial.model.looped.closure, track.name, postures)
-            trial, findings = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults))
+            thorough = thorough or bool(faults) or bool(still) or _suspicious(trial)
+            trial, findings = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults), thorough)
             found += findings
-    errors = None
+    relative, total, errors = None, None, ()
     if trial is not None:
-        errors = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
+        relative = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
+        total, errors = trial.baseline.total, tuple(joint_errors(trial.model.layout, trial.baseline.score))
     runs = tuple(track.name for track in tracks)
-    return Check(project.name, robot.name, runs, _sorted(found, _prepared(project)), errors)
+    lesser = _prepared(project) if thorough else ()
+    return Check(project.name, robot.name, runs, _sorted(found, lesser), relative, total, errors, thorough)
+
+
+def _faults(track: Track, factor: float, joints: tuple[str, ...]) -> Iterator[Fault]:
+    """Faults of the columns of a track; an effort that is already accused is not accused again."""
+    known = list(signal_faults(track, factor, joints))
+    yield from known
+    accused = {fault.joint for fault in known}
+    yield from (fault for fault in effort_faults(track, factor, joints) if fault.joint not in accused)
 
 
 def _to_scale(project: Project, progress: Progress | None) -> tuple[Project, list[Finding]]:
@@ -197,6 +246,7 @@ def _tried(
     factor: float,
     progress: Progress | None,
     spoilt: bool,
+    thorough: bool,
 ) -> tuple[Trial | None, list[Finding]]:
     """The trial under all accepted edits, and their findings."""
     robot, logged = trial.model.robot, trial
@@ -211,21 +261,25 @@ def _tried(
     trial = replace(trial, without_rows=trial.without_rows | set(still))
     if not trial.active:
         return None, found
-    for done in range(_MOST_EDITS):
+    for done in range(_MOST_EDITS if thorough else 0):
         best = None
         for k, family in enumerate(_FAMILIES):
             if best is not None and best.is_conclusive:
                 break
             if progress is not None:
                 progress("edits of the map", done * len(_FAMILIES) + k, _MOST_EDITS * len(_FAMILIES))
-            best = best_accepted([*family.suspects(trial), *([best] if best else [])])
+            best = best_accepted([*family(trial), *([best] if best else [])])
         if best is None:
             break
         edits.append(best)
         trial = trial.edited(best.edit)
     # without the motion of a joint the others' efforts cannot be explained either
     blind = spoilt or bool(still)
-    wrong = None if blind else robot_finding(robot, trial.baseline, likeness(logged, _others(project, robot)))
+    wrong = (
+        None
+        if blind or not thorough
+        else robot_finding(robot, trial.baseline, likeness(logged, _others(project, robot)))
+    )
     if wrong is not None and wrong.severity == "error":
         return logged, [wrong, *found]
     found += [*(suspect.finding(suspect) for suspect in edits), *([wrong] if wrong else [])]
@@ -239,8 +293,26 @@ def _tried(
         at_first = {finding.where for finding in conflicts(corrected, np.eye(robot.dof), robot.axis_names)}
         found += [f for f in conflicts(corrected, turned, robot.axis_names) if f.where in at_first]
     if not blind:
-        found += delay_findings(trial)
+        found += [*(delay_findings(trial) if thorough else ()), *_hidden(trial, thorough)]
+    if not thorough:
+        return trial, found
     return trial, [*found, *limit_findings(trial), *spring_findings(trial)]
+
+
+def _suspicious(trial: Trial) -> bool:
+    """Whether a first look raises a suspicion: a poor prediction, reversed efforts, another gravity."""
+    baseline = trial.baseline
+    if baseline.mean > _POOR_MEAN or baseline.total > _POOR_TOTAL:
+        return True
+    return best_accepted([suspect for family in _FIRST_FAMILIES for suspect in family(trial)]) is not None
+
+
+def _hidden(trial: Trial, thorough: bool) -> list[Finding]:
+    """Faults that add unknowns to the fit: of runs, else of zeros, else drifts. One of them can look like another."""
+    for look in (load_findings, *((zero_findings,) if thorough else ()), drift_findings):
+        if found := list(look(trial)):
+            return found
+    return []
 
 
 def _others(project: Project, robot: Robot) -> list[Robot]:

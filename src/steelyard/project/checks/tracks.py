@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +62,13 @@ class Track:
         """Usual step of the clock [s]."""
         return float(np.median(np.diff(self.t)))
 
+    def parts(self, count: int) -> Iterator[Track]:
+        """The track in parts of equal numbers of rows."""
+        cuts = np.linspace(0, len(self.t), count + 1).astype(int).tolist()
+        for first, stop in pairwise(cuts):
+            part = slice(first, stop)
+            yield replace(self, t=self.t[part], raw=self.raw[:, part], hole=self.hole[part])
+
     def spans(self, longest: float) -> Iterator[slice]:
         """Parts between steps longer than `longest` [s]."""
         cuts = np.flatnonzero(np.diff(self.t) > longest) + 1
@@ -110,13 +117,18 @@ def read_track(
 
 @dataclass(frozen=True)
 class Trace:
-    """A smooth uniform part of a track: q, v, a, effort (n, N) at `rate` [Hz], all through one zero-phase low-pass."""
+    """A smooth uniform part of a track: q, v, a, effort (n, N) at `rate` [Hz], all through one zero-phase low-pass.
+
+    `run` is the name of the log, `start` the time of the first sample on its clock [s].
+    """
 
     rate: float
     q: Array
     v: Array
     a: Array
     effort: Array
+    run: str = ""
+    start: float = 0.0
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -150,7 +162,8 @@ def traces_of(tracks: Sequence[Track], band: float, time_factor: float = 1.0) ->
         count = max(1, min(4, keep // (2 * least)))
         for first in np.linspace(0, size - keep // count, count).astype(int):
             part = slice(int(first), int(first) + keep // count)
-            out.append(Trace(trace.rate, *(x[:, part] for x in trace.arrays)))
+            start = trace.start + int(first) / trace.rate
+            out.append(Trace(trace.rate, *(x[:, part] for x in trace.arrays), trace.run, start))
     return tuple(out)
 
 
@@ -174,4 +187,4 @@ def _even(track: Track, band: float, time_factor: float) -> Iterator[Trace]:
         a = np.gradient(v, step, axis=1)
         inner = slice(edge, count - edge, thin)
         arrays = (np.ascontiguousarray(y[:, inner]) for y in (smooth[:n], v, a, smooth[n:]))
-        yield Trace(rate / thin, *arrays)
+        yield Trace(rate / thin, *arrays, track.name, float(here[0]) + edge / rate)

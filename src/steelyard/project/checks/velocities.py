@@ -19,7 +19,10 @@ _AGREES = 1.15
 
 class Slopes(NamedTuple):
     """Slopes of the positions on the measured velocities: factor (n, n) of dq_i/dt = factor_ij v_j, and their
-    correlation (n, n). Without a fault the factors on the diagonal are 1."""
+    correlation (n, n). Without a fault the factors on the diagonal are 1.
+
+    Noise of the velocities makes a factor too small, by its correlation squared at most.
+    """
 
     factor: Array
     correlation: Array
@@ -33,6 +36,15 @@ class Slopes(NamedTuple):
         logs = np.log(np.abs(np.diagonal(self.factor)[same]))
         middle = float(np.median(logs))
         return float(np.exp(middle)) if np.mean(np.abs(logs - middle) < 0.05) >= 0.6 else None
+
+    def certain(self, tolerance: float) -> bool:
+        """Whether the common factor differs from 1 by more than the relative `tolerance`, whatever the noise."""
+        same = np.abs(np.diagonal(self.correlation)) > _SAME
+        if self.common is None or not same.any():
+            return False
+        noise = float(np.median(2.0 * np.abs(np.log(np.abs(np.diagonal(self.correlation)[same])))))
+        low = np.log(self.common)
+        return bool(low > tolerance or low + noise < -tolerance)
 
 
 def slopes_of(tracks: Sequence[Track]) -> Slopes | None:

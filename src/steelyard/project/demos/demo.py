@@ -22,6 +22,7 @@ from steelyard.model.parameters import inertial_vector
 from steelyard.model.robot import Drive, Link, Robot
 from steelyard.model.terms import DEFAULT_TERMS, Springs, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.project.demos.logs import plain_log
 from steelyard.project.demos.orthoglide import ROBOT as ORTHOGLIDE
 from steelyard.project.demos.orthoglide import Controlled, controlled
 from steelyard.project.draft import stated_robot
@@ -30,9 +31,7 @@ from steelyard.project.project import read_project
 from steelyard.project.run import RunResult, run
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
-from steelyard.signals.channels import ChannelMap, Signal
 from steelyard.signals.prepare import Preparation, prepare
-from steelyard.signals.recording import Recording
 from steelyard.simulation.closed_loop import Reference, simulate
 from steelyard.simulation.controllers import Cascade
 from steelyard.simulation.experiment import Experiment
@@ -82,19 +81,21 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     robot = read_robot(robot_name)
     names = robot.terms if robot.terms is not None else DEFAULT_TERMS
     rng = np.random.default_rng(seed)
-    model = Model(_furnished(robot, rng), named_terms(names))
+    model = Model(furnished(robot, rng), named_terms(names))
     truth = _perturbed(model, rng)
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
+    # logs carry no mark: they are of an earlier demo only next to its project file
     with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER)) as fresh:
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
         (fresh / PROJECT).write_text(project, "utf-8")
-        done = run(read_project(fresh / PROJECT), progress=progress)
+    # after the logs are in place, so that the result names their folder
+    done = run(read_project(folder / PROJECT), folder / RUN_FOLDER, progress=progress)
     true_base = base_parameters(model).map @ truth
     low, high = done.identification.interval(0.95)
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
-    finished = Demo(replace(done, folder=folder / RUN_FOLDER), true_base, covered, folder / PROJECT)
+    finished = Demo(done, true_base, covered, folder / PROJECT)
     if robot_name == ORTHOGLIDE:
         finished = replace(finished, control=controlled(robot, seed, progress))
     try:
@@ -111,7 +112,7 @@ def _check_untouched(file: Path, project: str) -> None:
         )
 
 
-def _furnished(robot: Robot, rng: np.random.Generator) -> Robot:
+def furnished(robot: Robot, rng: np.random.Generator) -> Robot:
     """The robot with plausible inertias and drive chains where its file gives none."""
     links, joints = [], []
     for k, (link, joint) in enumerate(zip(robot.links, robot.joints, strict=True)):
@@ -151,19 +152,8 @@ def _under_control(
     motion = random_fourier(furnished, 5, 2.0 / LOOP_S, LOOP_S, rng)
     reference = Reference(*motion.at(np.arange(int(LOOP_S * RATE_HZ)) / RATE_HZ))
     made = simulate(plant, controller, reference, RATE_HZ, progress=progress)
-    joints = robot.axis_names
-    columns = {f"q_{joint}": x for joint, x in zip(joints, _rounded(made.q, robot), strict=True)}
-    columns |= {f"tau_{joint}": x for joint, x in zip(joints, _noisy(made.tau, rng), strict=True)}
-    units = [("m", "N") if joint.is_prismatic else ("rad", "N.m") for joint in robot.axes]
-    q, effort = (
-        Signal(
-            {joint: f"{symbol}_{joint}" for joint in joints},
-            {joint: unit[k] for joint, unit in zip(joints, units, strict=True)},
-        )
-        for k, symbol in enumerate(("q", "tau"))
-    )
-    log = Recording.from_arrays("under control", {"t": made.t, **columns})
-    samples = prepare(log, robot, ChannelMap("t", q, effort), Preparation(CUTOFF_HZ))
+    log = plain_log("under control", robot, made.t, rounded(made.q, robot), noisy(made.tau, rng))
+    samples = prepare(*log, Preparation(CUTOFF_HZ))
     problem = Problem(
         Model(robot, named_terms(names, sign_width=SIGN_WIDTH)), [samples], LOWPASS_HZ, DECIMATE, REST,
         experiment=Experiment({samples.name: [reference]}, lambda _: controller),
@@ -173,13 +163,14 @@ def _under_control(
     return tuple(identify(one, estimator, progress=progress) for one, estimator in pairs)
 
 
-def _noisy(tau: Array, rng: np.random.Generator) -> Array:
-    """Torques with coloured noise of 3 %."""
+def noisy(tau: Array, rng: np.random.Generator, share: float = 0.03) -> Array:
+    """Torques (n, N) with coloured noise, a share of their RMS."""
     colour = lfilter([1.0], [1.0, -0.9], rng.standard_normal(tau.shape), axis=1) * np.sqrt(1 - 0.9**2)
-    return tau + 0.03 * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
+    return tau + share * np.sqrt(np.mean(tau**2, axis=1, keepdims=True)) * colour
 
 
-def _rounded(q: Array, robot: Robot) -> Array:
+def rounded(q: Array, robot: Robot) -> Array:
+    """Positions (n, N) in whole encoder steps."""
     step = np.array([[SCALE_STEP if joint.is_prismatic else ENCODER_STEP] for joint in robot.axes])
     return np.round(q / step) * step
 
@@ -190,9 +181,9 @@ def _log(model: Model, truth: Array, rng: np.random.Generator) -> str:
     motion = random_fourier(model.robot, harmonics, 0.1, DURATION_S, rng)
     t = np.arange(int(DURATION_S * RATE_HZ)) / RATE_HZ
     q, v, a = motion.at(t)
-    tau = _noisy(model.torque(q, v, a, truth), rng)
+    tau = noisy(model.torque(q, v, a, truth), rng)
     header = ",".join(["t", *_columns("q", model.robot), *_columns("tau", model.robot)])
-    rows = np.column_stack([t, _rounded(q, model.robot).T, tau.T])
+    rows = np.column_stack([t, rounded(q, model.robot).T, tau.T])
     lines = (f"{row[0]:.3f}," + ",".join(f"{x:.6g}" for x in row[1:]) for row in rows)
     return header + "\n" + "\n".join(lines) + "\n"
 

@@ -26,9 +26,15 @@ from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
 from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples
-from steelyard.simulation.closed_loop import Loop, simulate
-from steelyard.simulation.controllers import PID, ComputedTorque, Controller
 from steelyard.simulation.plant import Plant
+from steelyard.simulation.tracking import (
+    ControlLaw,
+    TrackedMotion,
+    Tracking,
+    computed_torque,
+    followed,
+    pid_laws,
+)
 
 ROBOT, PLATFORM = "orthoglide", "link6"
 # Force of a drive per unit of its current reference [N]: identified (Table 3), and stated by its maker.
@@ -48,7 +54,6 @@ CONTROL_HZ, BANDWIDTH, SIGN_WIDTH = 1000.0, 100.0, 0.02
 
 # The rows of Table 4, worst first: PID with the derivative on the measurement only and with the reference's velocity,
 # and computed torque with a model identified with these gains.
-PLAIN_PID, FORWARD_PID = "PID", "PID with velocity feed-forward"
 CTC_LOW, CTC_HIGH = "computed torque, gains 25 % too low", "computed torque, gains 25 % too high"
 CTC_MAKER, CTC_FOUND = "computed torque, manufacturer's gains", "computed torque, identified gains"
 
@@ -64,21 +69,15 @@ class Driven(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tracking:
-    """Tracking error of one control law on one motion: largest and rms error of every axis, (n,) each [m]."""
-
-    law: str
-    motion: str
-    largest: tuple[float, ...]
-    rms: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Controlled:
     """Identified gains, and Table 4: control laws, each on two motions, largest errors first."""
 
     gains: DriveGains
-    tracking: tuple[Tracking, ...]
+    followed: tuple[TrackedMotion, ...]
+
+    @property
+    def tracking(self) -> tuple[Tracking, ...]:
+        return tuple(one.tracking for one in self.followed)
 
     def rms(self, law: str, motion: str) -> float:
         """Mean over the axes of the rms error of a law on a motion [m]."""
@@ -157,27 +156,58 @@ def controlled(robot: Robot, seed: int = 7, progress: Progress | None = None) ->
     gain, is right for the robot itself. The payload's mass is added in kilograms: only the payload is then too heavy or
     too light. Gains that are wrong by different factors on different axes also distort the coupling of the axes.
     """
+    bench = bench_of(robot, seed)
+    laws = list(bench.laws())
+    out = []
+    for k, law in enumerate(laws):
+        for name, path in bench.paths.items():
+            out.append(followed(bench.plant, law, name, path, CONTROL_HZ))
+        if progress is not None:
+            progress("control laws", k + 1, len(laws))
+    return Controlled(bench.gains, tuple(out))
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What Table 4 is measured on: the true robot with the weighed payload, its runs without payload, the gains
+    identified from both, and the motions to follow."""
+
+    plant: Plant
+    free: tuple[Samples, ...]
+    gains: DriveGains
+    paths: Mapping[str, Trajectory]
+
+    def laws(self) -> Iterator[ControlLaw]:
+        """The rows of Table 4. With a wrong gain, a command gives the fraction GAINS / gains of the force."""
+        hertz, found = BANDWIDTH / (2.0 * np.pi), self.gains.value
+        assumed = self.assumed(found)
+        for law in pid_laws(assumed, hertz):
+            yield law._replace(torque_ratio=GAINS / found)
+        stated = {CTC_LOW: (1.0 - WRONG) * MAKER, CTC_HIGH: (1.0 + WRONG) * MAKER, CTC_MAKER: MAKER}
+        for name, gains in stated.items():
+            yield computed_torque(name, self.assumed(gains), hertz, GAINS / gains)
+        yield computed_torque(CTC_FOUND, assumed, hertz, GAINS / found)
+
+    def assumed(self, gains: Array) -> Plant:
+        """The robot identified from its runs without payload with these gains, plus the weighed mass."""
+        model = self.plant.model
+        result = with_gains(model, self.free, gains)
+        assert result.standard is not None
+        theta = result.standard.copy()
+        theta[model.layout.index(f"{LOAD}.M")] = WEIGHED
+        return Plant(model, theta, LOAD)
+
+
+def bench_of(robot: Robot, seed: int) -> Bench:
+    """The robot identified from noisy currents of new motions, and two motions to follow."""
     rng = np.random.default_rng(seed)
     model = modelled(robot, [weighed()], SIGN_WIDTH)
     theta = truth(model)
     samples = logged(driven(model, theta, (UNLOADED, LOAD), rng), robot, NOISE, rng)
     found = gains_from(model, samples).gains
     assert found is not None
-    free = [run for run in samples if run.load == UNLOADED]
-    plant = Plant(model, theta, LOAD)
-    paths = motions(robot, rng)
-    laws = list(_laws(model, free, found.value))
-    out = []
-    for k, (law, controller, gains) in enumerate(laws):
-        # A command divided by a wrong gain gives this fraction of the force. Speeds are exact: a difference of
-        # positions is late by half the sample time, which costs more than any of these gains.
-        loop = Loop(torque_ratio=GAINS / gains, velocity="true")
-        for name, path in paths.items():
-            made = simulate(plant, controller, path, CONTROL_HZ, loop)
-            out.append(_judged(law, name, path.at(made.t)[0] - made.q))
-        if progress is not None:
-            progress("control laws", k + 1, len(laws))
-    return Controlled(found, tuple(out))
+    free = tuple(run for run in samples if run.load == UNLOADED)
+    return Bench(Plant(model, theta, LOAD), free, found, motions(robot, rng))
 
 
 def motions(robot: Robot, rng: np.random.Generator) -> dict[str, Trajectory]:
@@ -189,29 +219,3 @@ def motions(robot: Robot, rng: np.random.Generator) -> dict[str, Trajectory]:
         "calm": TrapezoidalAcceleration(calm, np.array([0.5 * SPEED]), np.array([0.5 * ACCELERATION])),
         "fast": TrapezoidalAcceleration(fast, np.array([SPEED]), np.array([ACCELERATION])),
     }
-
-
-def _laws(model: Model, free: Sequence[Samples], found: Array) -> Iterator[tuple[str, Controller, Array]]:
-    """Name, controller and the gains that convert its commands to currents."""
-    hertz = BANDWIDTH / (2.0 * np.pi)
-    assumed = _controller_model(model, free, found)
-    yield PLAIN_PID, PID.tuned(assumed, hertz), found
-    yield FORWARD_PID, PID.tuned(assumed, hertz, velocity_feedforward=1.0), found
-    stated = {CTC_LOW: (1.0 - WRONG) * MAKER, CTC_HIGH: (1.0 + WRONG) * MAKER, CTC_MAKER: MAKER}
-    for law, gains in stated.items():
-        yield law, ComputedTorque.tuned(_controller_model(model, free, gains), hertz, integral=True), gains
-    yield CTC_FOUND, ComputedTorque.tuned(assumed, hertz, integral=True), found
-
-
-def _controller_model(model: Model, free: Sequence[Samples], gains: Array) -> Plant:
-    """The robot identified from its runs without payload with these gains, plus the weighed mass."""
-    result = with_gains(model, free, gains)
-    assert result.standard is not None
-    theta = result.standard.copy()
-    theta[model.layout.index(f"{LOAD}.M")] = WEIGHED
-    return Plant(model, theta, LOAD)
-
-
-def _judged(law: str, motion: str, error: Array) -> Tracking:
-    largest, rms = np.abs(error).max(axis=1), np.sqrt(np.mean(error**2, axis=1))
-    return Tracking(law, motion, tuple(largest.tolist()), tuple(rms.tolist()))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from steelyard.identification.bodies import PayloadBody, payload_bodies
 from steelyard.identification.result import Identification
+from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL
 from steelyard.physical.consistency import check_links
 from steelyard.report import numerals
-from steelyard.report.table import Table, TableColumn, table
+from steelyard.report.figures.skeleton import Ellipsoid
+from steelyard.report.table import Emphasis, Table, TableColumn, table
+
+# A body is called a needle if its ratio of semi-axes is below this multiple of that in the robot file.
+NEEDLE = 0.1
 
 
 def payload_table(result: Identification, links: Mapping[str, str] | None = None) -> Table:
@@ -82,6 +87,44 @@ def body_table(result: Identification) -> Table:
         for one in check_links(result.base.layout, theta).links
     ]
     return table("bodies", "Bodies", columns, rows, ["strong" if row[-1] else "" for row in rows])
+
+
+def ellipsoid_table(
+    model: Model, bodies: Mapping[str, Sequence[Ellipsoid | None]], shown: Mapping[str, Sequence[Ellipsoid | None]]
+) -> Table:
+    """The semi-axes of every body of the picture, by role, and what is unusual about it."""
+    columns = (
+        TableColumn("number", "No."),
+        TableColumn("link", "Link"),
+        *(TableColumn(f"axes_{role}", f"Semi-axes, {role}", "numbers", unit="m", digits=3) for role in bodies),
+        TableColumn("remark", "Remark"),
+    )
+    rows = []
+    for k, link in enumerate(model.robot.links):
+        own = {role: every[k] for role, every in bodies.items()}
+        if all(one is None for one in own.values()):
+            continue
+        remark = _remark({role: every[k] for role, every in shown.items()}, own)
+        axes = [() if one is None else tuple(one.axes.tolist()) for one in own.values()]
+        rows.append((str(k + 1), link.name, *axes, remark))
+    weights: list[Emphasis] = ["warning" if row[-1] else "" for row in rows]
+    return table("ellipsoids", "Bodies in the picture", columns, rows, weights)
+
+
+def _remark(shown: Mapping[str, Ellipsoid | None], own: Mapping[str, Ellipsoid | None]) -> str:
+    found, stated = own.get("identified"), own.get("file")
+    if "identified" in own and found is None:
+        return "identified: no such body can exist"
+    if found is None:
+        return ""
+    if shown["identified"] is None:
+        return "identified: not drawn, larger than the robot or far from its joint"
+    usual = 1.0 if stated is None else stated.slenderness
+    if found.slenderness < NEEDLE * usual:
+        return f"a needle: smallest over largest semi-axis {numerals.given(found.slenderness)}" + (
+            "" if stated is None else f", in the file {numerals.given(stated.slenderness)}"
+        )
+    return ""
 
 
 def cost_text(result: Identification) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steelyard.identification.result import Identification
-from steelyard.model.parameters import Layout
+from steelyard.identification.verdict import effort_unit
 from steelyard.regression.scores import Score
 from steelyard.report.table import Emphasis, Kind, Table, TableColumn, table
 
@@ -13,17 +13,16 @@ from steelyard.report.table import Emphasis, Kind, Table, TableColumn, table
 KINDS = {
     "fitted": "identified model, on the rows it was fitted to",
     "unseen": "identified model, on unseen runs",
+    "expected": "identified model, on other motion as guarded folds of the fitted rows promise",
     "nominal": "nominal model, on the fitted rows",
     "nominal, unseen": "nominal model, on unseen runs",
 }
 
-# Columns that are efforts, so that their unit is that of the joint.
-_EFFORT_SYMBOLS = ("off", "Fc", "Fcp", "Fcn")
-
 
 def error_scores(result: Identification) -> dict[str, Score]:
-    """The available scores, by kind."""
-    scores = (result.relative_error, result.unseen, result.nominal, result.unseen_nominal)
+    """The available scores, by kind; the expected error only where no unseen run was scored."""
+    expected = result.expected if result.unseen is None else None
+    scores = (result.relative_error, result.unseen, expected, result.nominal, result.unseen_nominal)
     return {kind: score for kind, score in zip(KINDS, scores, strict=True) if score is not None}
 
 
@@ -87,14 +86,6 @@ def error_table(result: Identification) -> Table:
     every = [*rows, total]
     weights: list[Emphasis] = ["total" if row is total else "" for row in every]
     return table("errors", "Errors per joint", described, every, weights, [notes])
-
-
-def effort_unit(layout: Layout, joint: str) -> str:
-    """`N.m` or `N` if the layout says which, else both."""
-    for column in layout.columns:
-        if column.owner == joint and column.symbol in _EFFORT_SYMBOLS:
-            return column.unit
-    return "N.m | N"
 
 
 def _key(name: str) -> str:

@@ -16,7 +16,7 @@ def link_table(title: str, links: Sequence[LinkVerdict]) -> Table:
         TableColumn("eigenvalues", "Eigenvalues of J", "numbers", unit="kg.m2"),
         TableColumn("pivots", "Pivots", "numbers"),
         TableColumn("second_moment", "Σ_c smallest", "number"),
-        TableColumn("needed_tolerance", "Needs", "number"),
+        TableColumn("needed_tolerance", "Needs", "number", unit="kg.m2"),
         TableColumn("verdict", "Verdict"),
     )
     rows = tuple(

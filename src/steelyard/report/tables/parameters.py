@@ -7,12 +7,16 @@ from collections import Counter
 
 import numpy as np
 
+from steelyard._arrays import Array
 from steelyard.identification.result import Identification
+from steelyard.model.model import Model
 from steelyard.report import numerals
 from steelyard.report.table import Table, TableColumn, table
 
 # Relative standard deviation below which a parameter is well known, and below which it is known.
 GOOD, FAIR = 0.1, 0.5
+# A weak parameter that can make at most this part of an effort is near zero.
+NEGLIGIBLE = 0.02
 QUALITIES = {
     "good": "σ below 10% of the value",
     "fair": "σ below 50% of the value",
@@ -25,7 +29,7 @@ QUALITIES = {
 
 def parameter_table(result: Identification) -> Table:
     """Every base parameter in the order of the layout."""
-    base, nominal = result.base, _nominal_values(result)
+    base, nominal = result.base, nominal_values(result)
     columns = (
         TableColumn("name", "Parameter", "code"),
         TableColumn("value", "Value", "value", of=("std",)),
@@ -150,6 +154,48 @@ def gain_table(result: Identification) -> Table:
     return table("gains", "Drive gains", columns, rows, notes=[notes])
 
 
+def weak_table(result: Identification, model: Model | None = None) -> list[tuple[str, Table]]:
+    """Weak parameters with a title: those that are near zero, and those that the motion does not show.
+
+    A parameter is near zero if |value| + 2σ makes at most NEGLIGIBLE of the effort of every joint on random motion
+    within the joint limits. Without a model they are not split.
+    """
+    columns = (
+        TableColumn("name", "Parameter", "code"),
+        TableColumn("value", "Value", "value", of=("std",)),
+        TableColumn("std", "± σ", "deviation", of=("value",)),
+        TableColumn("unit", "Unit", "unit"),
+        TableColumn("share", "Up to this part of an effort", "share", shown=model is not None),
+    )
+    weak = [k for k in range(len(result.base)) if result.relative_std[k] >= FAIR and np.isfinite(result.value[k])]
+    shares = np.full(len(result.base), math.nan) if model is None else _effort_shares(result, model)
+    base = result.base
+    rows = [(base.names[k], result.value[k], result.std[k], base.units[k], shares[k]) for k in weak]
+    split = [
+        ("Weak parameters", [row for row in rows if math.isnan(row[-1])], ()),
+        (
+            "Near zero: no motion makes them matter",
+            [row for row in rows if row[-1] <= NEGLIGIBLE],
+            (f"|value| + 2σ makes at most {NEGLIGIBLE:.0%} of any joint's effort on random motion within the limits.",),
+        ),
+        (
+            "Not shown by this motion: another one may",
+            [row for row in rows if row[-1] > NEGLIGIBLE],
+            ("Do not use their values one by one. `steelyard excite` designs a motion that shows them.",),
+        ),
+    ]
+    return [(title, table("weak", title, columns, own, notes=notes)) for title, own, notes in split if own]
+
+
+def _effort_shares(result: Identification, model: Model) -> Array:
+    """The largest part (b,) of a joint's RMS effort that |value| + 2σ of each base parameter makes on random motion."""
+    w = model.random_regressor(np.random.default_rng(0), 200)
+    effort = np.einsum("jcs,c->js", w, np.nan_to_num(result.theta))
+    size = np.sqrt(np.mean(effort**2, axis=1))
+    columns = np.sqrt(np.mean(w[:, list(result.base.kept)] ** 2, axis=2)) / np.maximum(size, 1e-300)[:, None]
+    return columns.max(axis=0) * (np.abs(result.value) + 2.0 * result.std)
+
+
 def leg_table(result: Identification) -> Table:
     """The same parameter of every leg, and whether the legs differ (P3 §3.1)."""
     legs = result.legs
@@ -181,7 +227,7 @@ def leg_table(result: Identification) -> Table:
     return table("legs", "Legs", columns, rows, ["strong" if one.differ else "" for one in legs])
 
 
-def _nominal_values(result: Identification) -> list[float]:
+def nominal_values(result: Identification) -> list[float]:
     """χ_b = B χ of the robot file; NaN without nominal inertias and where the leading column has no value."""
     base = result.base
     nominal = base.layout.nominal

@@ -36,7 +36,7 @@ def torque_summary(found: Prediction, measured: bool) -> list[JointTorque]:
     assert found.half is not None
     out = []
     for j, joint in enumerate(found.joints):
-        own = np.isfinite(found.half[j])
+        own = found.scored[j] & np.isfinite(found.half[j])
         torque, half = found.predicted[j], found.half[j][own]
         if not own.any():
             rms = float(np.sqrt(np.mean(torque**2))) if len(torque) else np.nan

@@ -37,7 +37,7 @@ def run_table(result: Identification) -> Table:
         TableColumn("load", "Load case"),
         TableColumn("rate_hz", "Rate", "given", unit="Hz"),
         TableColumn("source", "Source"),
-        TableColumn("sha256", "SHA-256", "code"),
+        TableColumn("sha256", "SHA-256", "code", shown=False),
     )
     rows = [(one.name, one.role, one.load, one.rate_hz, one.source, one.sha256) for one in result.runs]
     return table("runs", "Runs", columns, rows)

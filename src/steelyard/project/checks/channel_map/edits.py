@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.project.checks.tracks import Trace
@@ -14,11 +15,24 @@ from steelyard.signals.channels import Linear, ResolvedChannels
 
 @dataclass(frozen=True)
 class Edit:
-    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned."""
+    """Raw position columns x → q x and raw effort columns y → effort y, both (n, n); `joints` are those concerned.
+
+    `gravity` (3,) is that of another mounting of the robot [m/s²].
+    """
 
     joints: tuple[int, ...]
     q: Array | None = None
     effort: Array | None = None
+    gravity: Array | None = None
+
+    def reached(self, channels: ResolvedChannels) -> NDArray[np.bool_]:
+        """Joints (n,) whose position or effort the edit changes: more than `joints` where the map couples columns."""
+        changes = [
+            conjugated(linear, edit) - np.eye(len(edit))
+            for linear, edit in ((channels.q, self.q), (channels.effort, self.effort))
+            if edit is not None
+        ]
+        return np.any([change.any(axis=1) for change in changes], axis=0)
 
     def applied(self, traces: Sequence[Trace], channels: ResolvedChannels) -> tuple[Trace, ...]:
         """The traces under the edited map."""

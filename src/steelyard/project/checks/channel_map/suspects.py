@@ -41,7 +41,7 @@ class Suspect:
     @property
     def is_conclusive(self) -> bool:
         """True when the edit explains so much that no other kind of edit needs to be tried."""
-        return self.accepted and self.gain > SETTLED_GAIN and self.after.total < SETTLED_ERROR
+        return self.accepted and self.gain > SETTLED_GAIN and self.after.mean < SETTLED_ERROR
 
     @property
     def evidence(self) -> str:

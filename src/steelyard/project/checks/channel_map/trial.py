@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from steelyard._arrays import Array
 from steelyard.model.model import Model
@@ -18,6 +20,7 @@ from steelyard.project.checks.channel_map.edits import Edit, conjugated
 from steelyard.project.checks.tracks import Trace
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
+from steelyard.regression.scores import Score, score_of
 from steelyard.regression.statistics import jackknife_deviation
 from steelyard.signals.channels import ResolvedChannels
 
@@ -58,12 +61,32 @@ class Grams(NamedTuple):
         return Products(self.ww, wy, np.einsum("ji,fjik,jk->fj", mix, self.yy, mix), self.rows)
 
 
+class Part(NamedTuple):
+    """Joints whose rows share columns, such as those of a finger, and all columns of these rows."""
+
+    joints: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+
+class TrialRows(NamedTuple):
+    """Rows of a trial: non-zero entries of W (E, m) in the order of `Model.places`, efforts y (n, m), times t (m,) [s],
+    the trace and the fold of each row (m,), and which joints move in it (n, m)."""
+
+    w: Array
+    y: Array
+    t: Array
+    trace: NDArray[np.int64]
+    fold: NDArray[np.int64]
+    moving: NDArray[np.bool_]
+
+
 class Verdict(NamedTuple):
-    """Errors on held-out rows: squares of the residual and of the effort, both (F, n), and the n joints."""
+    """Errors on held-out rows: squares of the residual and of the effort, both (F, n), the n joints and their rows."""
 
     error: Array
     effort: Array
     joints: tuple[str, ...]
+    rows: Array
 
     @property
     def relative(self) -> Array:
@@ -71,9 +94,20 @@ class Verdict(NamedTuple):
         return np.sqrt(self.error.sum(axis=0) / self.effort.sum(axis=0))
 
     @property
-    def total(self) -> float:
-        """Mean relative error of the joints, with equal weights: exp(mean log)."""
+    def mean(self) -> float:
+        """Mean relative error of the joints, with equal weights: exp(mean log). For comparisons of edits only."""
         return float(np.exp(np.nanmean(np.log(self.relative))))
+
+    @property
+    def total(self) -> float:
+        """‖y − Wθ‖ / ‖y‖ over all joints, unweighted, as `identify` states it."""
+        return float(np.sqrt(np.nansum(self.error) / np.nansum(self.effort)))
+
+    @property
+    def score(self) -> Score:
+        """The errors in N·m or N and relative to the efforts, in total and per joint."""
+        squares = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
+        return score_of(self.joints, *squares, self.rows.astype(np.int64), "rows left out, moving")
 
     def gain_over(self, other: Verdict) -> tuple[float, float]:
         """Σ_j log(relative error of `other` / of this), and its jackknife deviation over the folds."""
@@ -96,7 +130,8 @@ class Trial:
     For every edit of the map one θ is fitted for all joints (weights 1/σ_j², the robot file as a weak prior, friction
     that brakes) and scored on the sixth of the rows that was left out. The score Σ_j log ‖y_j − W_jθ‖/‖y_j‖ does not
     depend on the scale of any joint's effort, so edits of scale can be compared with the others. Rows of `without_rows`
-    joints, whose signals are known to be bad, are left out; `doubt` widens the prior.
+    joints, whose signals are known to be bad, are left out; `doubt` widens the prior. Parts of the robot that share no
+    parameter, such as the fingers of a hand, are fitted one by one, and only those that an edit changes.
     """
 
     model: Model
@@ -135,7 +170,8 @@ class Trial:
 
     def edited(self, edit: Edit) -> Trial:
         """The trial of the log under the edited map."""
-        return replace(self, traces=edit.applied(self.traces, self.channels))
+        model = self.model if edit.gravity is None else with_gravity(self.model, edit.gravity)
+        return replace(self, model=model, traces=edit.applied(self.traces, self.channels))
 
     @cached_property
     def knows_inertias(self) -> bool:
@@ -151,44 +187,70 @@ class Trial:
         """Score of the log under an edit of its map; None scores it under the stated map."""
         none = np.eye(self.model.robot.dof)
         if edit is None:
-            return self.scored(self.as_logged.mixed(none))
+            return self._scored(self.as_logged.mixed(none), self.parts)
+        if edit.gravity is not None:
+            return self.edited(edit).baseline
+        reached = edit.reached(self.channels)
+        parts = [part for part in self.parts if np.any(reached[part.joints])]
         if edit.q is not None:
-            return self.scored(self.grams(edit.applied(self.traces, self.channels)).mixed(none))
-        return self.scored(
-            self.as_logged.mixed(none if edit.effort is None else conjugated(self.channels.effort, edit.effort))
+            joints = [j for part in parts for j in part.joints]
+            return self._scored(self.grams(edit.applied(self.traces, self.channels), joints).mixed(none), parts)
+        mix = none if edit.effort is None else conjugated(self.channels.effort, edit.effort)
+        return self._scored(self.as_logged.mixed(mix), parts)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the robot that share no column."""
+        links = coo_array(
+            (np.ones(len(self.model.places)), self.model.places.T), (self.model.robot.dof, len(self.model.layout))
+        )
+        shared = links @ links.T
+        count, label = connected_components(shared, directed=False)
+        joints = [np.flatnonzero(label == k) for k in range(count)]
+        return tuple(
+            Part(own, np.unique(self.model.places[np.isin(self.model.places[:, 0], own), 1])) for own in joints
         )
 
-    def grams(self, traces: Sequence[Trace]) -> Grams:
-        """Rows of the traces through the model and its parallel filter, compressed."""
+    def grams(self, traces: Sequence[Trace], joints: Sequence[int] | None = None) -> Grams:
+        """Rows of the traces through the model and its parallel filter, compressed; of some joints only if named."""
         n, c = self.model.robot.dof, len(self.model.layout)
         out = Grams(
             np.zeros((FOLDS, n, c, c)), np.zeros((FOLDS, n, c, n)), np.zeros((FOLDS, n, n, n)), np.zeros((FOLDS, n))
         )
-        for f, j, columns, w, effort in self.rows(traces):
+        for f, j, columns, w, effort in self.rows(traces, joints):
             out.ww[f, j][np.ix_(columns, columns)] = w @ w.T
             out.wy[f, j][columns] = w @ effort.T
             out.yy[f, j] = effort @ effort.T
             out.rows[f, j] = w.shape[1]
         return out
 
-    def rows(self, traces: Sequence[Trace]) -> Iterator[tuple[int, int, NDArray[np.int64], Array, Array]]:
+    def rows(
+        self, traces: Sequence[Trace], joints: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, int, NDArray[np.int64], Array, Array]]:
         """(fold, joint, columns, W_jᵀ (columns, m), efforts (n, m)) of the rows where the joint moves."""
+        used = [j for j in self.active if joints is None or j in joints]
+        entries = np.flatnonzero(np.isin(self.model.places[:, 0], used))
+        places, every = self.model.places[entries], self.stacked(traces, entries)
+        for j in used:
+            own = np.flatnonzero(places[:, 0] == j)
+            for f in range(FOLDS):
+                chosen = np.flatnonzero(every.moving[j] & (every.fold == f))
+                yield f, j, places[own, 1], every.w[np.ix_(own, chosen)], every.y[:, chosen]
+
+    def stacked(self, traces: Sequence[Trace], entries: NDArray[np.int64] | slice = slice(None)) -> TrialRows:
+        """The rows of all traces, one after the other, and the fold of each; some entries of W only if named."""
         parts = []
-        for trace in traces:
+        for k, trace in enumerate(traces):
             samples = trace.samples(self.model.robot.axis_names)
             problem = Problem(self.model, [samples], self.band, None, 0.0)
-            parts += [(batch.w, batch.y[0], batch.v) for batch in stream_rows(problem, samples)]
-        w, y, v = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+            for batch in stream_rows(problem, samples):
+                parts.append((batch.w[entries], batch.y[0], batch.v, trace.start + batch.t, np.full(len(batch.t), k)))
+        w, y, v, t, trace = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
         fold = np.arange(w.shape[1]) * FOLDS // w.shape[1]
-        moving = np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True)
-        for j in self.active:
-            own = np.flatnonzero(self.model.places[:, 0] == j)
-            for f in range(FOLDS):
-                chosen = np.flatnonzero(moving[j] & (fold == f))
-                yield f, j, self.model.places[own, 1], w[np.ix_(own, chosen)], y[:, chosen]
+        return TrialRows(w, y, t, trace, fold, np.abs(v) > REST * np.abs(v).max(axis=1, keepdims=True))
 
     @cached_property
-    def _prior(self) -> tuple[Array, Array]:
+    def prior(self) -> tuple[Array, Array]:
         """Mean (C,) and inverse variance (C,) of the columns: the robot file's inertias, where it has them."""
         columns = self.model.layout.columns
         nominal = np.array([0.0 if c.nominal is None else c.nominal for c in columns])
@@ -204,35 +266,50 @@ class Trial:
         return np.where(inverse > 0.0, nominal, 0.0), inverse
 
     @cached_property
-    def _friction(self) -> tuple[list[int], list[int]]:
+    def _friction(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Columns Fc and Fv of every joint."""
         layout, joints = self.model.layout, self.model.robot.axis_names
         coulomb, viscous = ([layout.index(f"{joint}.{symbol}") for joint in joints] for symbol in ("Fc", "Fv"))
-        return coulomb, viscous
+        return np.array(coulomb), np.array(viscous)
 
-    def scored(self, products: Products) -> Verdict:
-        """Leave one fold out, fit the others, score it; weights from the scores, in three iterations."""
-        ww, wy, effort, _ = products
-        rows, size = products.rows.sum(axis=0), effort.sum(axis=0)
+    def _scored(self, products: Products, parts: Sequence[Part]) -> Verdict:
+        """The verdict with these parts of the robot scored again, and the others as logged."""
+        names = self.model.robot.axis_names
+        every = sum(len(part.joints) for part in parts) == len(names)
+        shape = products.rows.shape
+        counted = products.rows.sum(axis=0)
+        out = Verdict(np.full(shape, np.nan), np.full(shape, np.nan), names, counted) if every else self.baseline
+        error, effort, rows = out.error.copy(), out.effort.copy(), out.rows.copy()
+        for part in parts:
+            error[:, part.joints], effort[:, part.joints] = self._part_scored(products, part)
+            rows[part.joints] = counted[part.joints]
+        return Verdict(error, effort, names, rows)
+
+    def _part_scored(self, products: Products, part: Part) -> tuple[Array, Array]:
+        """Leave one fold out, fit the others, score it; weights from the scores, in three iterations. Squares of the
+        residual and of the effort, (F, joints of the part)."""
+        ww = products.ww[np.ix_(np.arange(FOLDS), part.joints, part.columns, part.columns)]
+        wy = products.wy[np.ix_(np.arange(FOLDS), part.joints, part.columns)]
+        effort, counted = products.yy[:, part.joints], products.rows[:, part.joints]
+        rows, size = counted.sum(axis=0), effort.sum(axis=0)
         fitted_ww, fitted_wy = ww.sum(axis=0) - ww, wy.sum(axis=0) - wy
         # the first guess is a relative error of a tenth everywhere
         error = 0.01 * effort
         for _ in range(_REWEIGHTINGS):
             with np.errstate(divide="ignore", invalid="ignore"):
                 weight = np.nan_to_num(rows / np.maximum(error.sum(axis=0), 1e-8 * size), posinf=0.0)
-            theta = self._fitted(fitted_ww, fitted_wy, weight / ROWS_AS_ONE)
+            theta = self._fitted(part, fitted_ww, fitted_wy, weight / ROWS_AS_ONE)
             predicted = np.einsum("fc,fjc->fj", theta, np.einsum("fjcd,fd->fjc", ww, theta) - 2.0 * wy)
             error = np.maximum(predicted + effort, 0.0)
-        names = self.model.robot.axis_names
-        return Verdict(np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan), names)
+        return np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan)
 
-    def _fitted(self, ww: Array, wy: Array, weight: Array) -> Array:
-        """θ (F, C) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, with friction kept from driving.
+    def _fitted(self, part: Part, ww: Array, wy: Array, weight: Array) -> Array:
+        """θ (F, columns of the part) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, with friction kept from driving.
 
         A joint whose effort falls where its speed becomes positive (Fc < 0) gets neither Fc nor a negative Fv. A
         negative Fv with a positive Fc is kept: friction that falls with speed is unusual, not impossible.
         """
-        mean, inverse = self._prior
+        mean, inverse = (x[part.columns] for x in self.prior)
         matrix = np.einsum("j,fjab->fab", weight, ww)
         right = np.einsum("j,fja->fa", weight, wy) + inverse * mean
         diagonal = np.arange(len(mean))
@@ -243,7 +320,7 @@ class Trial:
         matrix[:, diagonal, diagonal] += RIDGE
         right = right / size
         theta = np.linalg.solve(matrix, right[..., None])[..., 0]
-        coulomb, viscous = self._friction
+        coulomb, viscous = (np.searchsorted(part.columns, columns[part.joints]) for columns in self._friction)
         held = np.zeros_like(theta, bool)
         while True:
             drives = held.copy()
@@ -256,3 +333,8 @@ class Trial:
             masked[:, diagonal, diagonal] += held
             theta = np.linalg.solve(masked, np.where(held, 0.0, right)[..., None])[..., 0]
         return theta / size
+
+
+def with_gravity(model: Model, gravity: Array) -> Model:
+    """The model of the same robot in another gravity (3,) [m/s²]."""
+    return replace(model, robot=replace(model.robot, gravity=np.asarray(gravity, float)))

@@ -1,0 +1,1 @@
+"""Commands that simulate to learn something: papers reproduced, adaptive control, control laws."""

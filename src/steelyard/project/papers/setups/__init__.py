@@ -1,0 +1,1 @@
+"""The robots and experiments of the papers, simulated with a known truth."""

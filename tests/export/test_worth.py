@@ -1,0 +1,241 @@
+"""What an exported file is worth: fitted over what it holds, scored as Pinocchio, MuJoCo and cvxpy see it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from steelyard._arrays import Array
+from steelyard.export.file_fit.bodies import body_shapes, unlike_file
+from steelyard.export.robot_files.urdf_new import generated_urdf
+from steelyard.formats.robots import read_robot
+from steelyard.model.model import Model
+from steelyard.model.parameters import inertial_vector
+from steelyard.physical.consistency import link_columns
+from testbed.command import Run
+from testbed.places import SHARED_ZOO
+from testbed.worth_case import WorthCase, mujoco_torque, pinocchio_torque, worth_case
+from testbed.worth_oracle import error, independent_error
+
+
+class Exported(NamedTuple):
+    case: WorthCase
+    text: str
+    file: Path
+    document: dict[str, Any]
+    told: str
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory: pytest.TempPathFactory) -> WorthCase:
+    """A UR5-like arm with a URDF of its own: the UR5e of the collection where it is, else the built-in UR10e."""
+    pytest.importorskip("pinocchio")
+    folder = tmp_path_factory.mktemp("arm")
+    zoo = SHARED_ZOO / "universal_robots_ur5e" / "ur5e.xml"
+    bare = Model(read_robot(zoo if zoo.is_file() else "ur10e"))
+    assert bare.layout.nominal is not None
+    source = folder / "arm.urdf"
+    (content,) = generated_urdf(bare, bare.layout.nominal).files.values()
+    source.write_bytes(content)
+    return worth_case(folder, source, lambda robot: pinocchio_torque(source.read_text("utf-8"), robot))
+
+
+@pytest.fixture
+def exported(arm: WorthCase, steelyard: Run, tmp_path: Path) -> Any:
+    """`exported("urdf", …)` is the export of the arm."""
+
+    def export(to: str, *options: object) -> Exported:
+        run = arm.project.parent / "project-run"
+        if not run.exists():
+            assert steelyard("identify", arm.project).code == 0
+        file = tmp_path / f"out.{to}"
+        told = steelyard("export", run, "--to", to, "--out", file, "--json", *options)
+        assert told.code == 0, told.err
+        return Exported(arm, file.read_text("utf-8") if file.is_file() else "", file, told.document, told.err)
+
+    return export
+
+
+def urdf_torque(text: str, case: WorthCase) -> Array:
+    """The effort of the unseen motion as a reader of the URDF computes it: Pinocchio, damping and friction."""
+    q, v, a = case.unseen[0]
+    drives = {
+        name: {key: float(value) for key, value in re.findall(r'(damping|friction)="([^"]+)"', inside)}
+        for name, inside in re.findall(r'<joint name="([^"]+)" type="revolute">(.*?)</joint>', text, re.DOTALL)
+    }
+    own = [drives[name] for name in case.robot.joint_names]
+    damping, friction = (np.array([one.get(key, 0.0) for one in own])[:, None] for key in ("damping", "friction"))
+    return pinocchio_torque(text, case.robot)(q, v, a) + damping * v + friction * np.sign(v)
+
+
+# --- The tests --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_urdf_is_the_best_of_its_kind(exported: Any, arm: WorthCase) -> None:
+    made = exported("urdf")
+    own = error(urdf_torque(made.text, arm), arm.unseen[1])
+    printed = 100.0 * made.document["scores"]["unseen"]["file"]["total"]
+    assert own < 3.2
+    assert abs(printed - own) < 0.3
+    assert own < 1.15 * independent_error(arm, arm.source.read_text("utf-8"))
+    truncated = exported("urdf", "--exact")
+    assert "--exact keeps them" in truncated.told
+    worst = error(urdf_torque(truncated.text, arm), arm.unseen[1])
+    assert worst > 2.0 * own
+    assert abs(100.0 * truncated.document["scores"]["unseen"]["file"]["total"] - worst) < 0.3
+
+
+@pytest.mark.slow
+def test_an_mjcf_holds_rotors_too(tmp_path: Path, steelyard: Run) -> None:
+    """The user's MJCF with its own classes and shapes, read by MuJoCo."""
+    pytest.importorskip("mujoco")
+    source = SHARED_ZOO / "universal_robots_ur5e" / "ur5e.xml"
+    if not source.is_file():
+        pytest.skip("No collection of robot files beside the repository.")
+    case = worth_case(tmp_path, source, lambda robot: mujoco_torque(source, robot))
+    assert steelyard("identify", case.project).code == 0
+    file = tmp_path / "out.xml"
+    told = steelyard("export", tmp_path / "project-run", "--to", "mjcf", "--out", file, "--json")
+    assert told.code == 0, told.err
+    robot, (q, v, a) = read_robot(file), case.unseen[0]
+    drives = {joint.name: joint.drive for joint in robot.joints}
+    rotor, damping, friction = (
+        np.array([getattr(drives[name], what) for name in case.robot.joint_names])[:, None]
+        for what in ("rotor", "viscous", "coulomb")
+    )
+    own = error(
+        mujoco_torque(file, case.robot)(q, v, a) + rotor * a + damping * v + friction * np.sign(v), case.unseen[1]
+    )
+    bare = Model(case.robot)
+    assert bare.layout.nominal is not None
+    (urdf,) = generated_urdf(bare, bare.layout.nominal).files.values()
+    assert own < 1.5
+    assert abs(100.0 * told.document["scores"]["unseen"]["file"]["total"] - own) < 0.3
+    assert own < 1.15 * independent_error(case, urdf.decode("utf-8"), rotors=True)
+
+
+# --- The command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def result(project: Path, steelyard: Run) -> Path:
+    """The pendulum with rotors, friction and offsets, identified with its own physical set."""
+    assert steelyard("identify", project, "--estimator", "auto").code == 0
+    return project.parent / "project-run"
+
+
+def test_a_robot_file_states_its_worth(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    told = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json")
+    assert told.code == 0, told.err
+    found, text = told.document, (tmp_path / "a.urdf").read_text("utf-8")
+    fitted = found["scores"]["fitted"]
+    assert set(fitted) == {"file", "identified", "original"}
+    assert fitted["identified"]["total"] < fitted["file"]["total"] < fitted["original"]["total"]
+    assert found["fit"]["holds"] == ["viscous", "coulomb"]
+    assert found["fit"]["share"] == 0.3
+    assert min(found["scores"]["lacking"].values()) > 0.0
+    assert f"{100.0 * fitted['file']['total']:.2f} % on the fitted rows" in " ".join(text.split())
+    assert "rotor of joint1, joint2: URDF has no place for it here" in told.err
+    # the comment is replaced by the next export of the file, not repeated
+    again = steelyard("export", result, "--to", "urdf", "--source", tmp_path / "a.urdf", "--out", tmp_path / "b.urdf")
+    assert again.code == 0, again.err
+    assert (tmp_path / "b.urdf").read_text("utf-8").count("Written by Steelyard") == 1
+
+
+def test_exact_keeps_the_identified_values(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    own, exact = (
+        steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json", *options).document
+        for options in ((), ("--exact",))
+    )
+    assert exact["fit"] is None
+    assert exact["scores"]["fitted"]["file"]["total"] > own["scores"]["fitted"]["file"]["total"]
+    standard = steelyard("consistency", result, "--set", "own", "--json").document["feasibility"]["theta"]
+    assert exact["standard"]["values"] == standard
+    assert own["standard"]["values"] != {name: standard[name] for name in own["standard"]["values"]}
+
+
+def test_a_file_without_the_logs_says_so(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    (result.parent / "log.csv").unlink()
+    told = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json")
+    assert told.code == 0, told.err
+    assert told.document["scores"] is None
+    assert "because its logs cannot be read again" in told.err
+    assert "what the file is worth is not known" in told.err
+
+
+def test_code_holds_the_whole_model(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    (result.parent / "log.csv").unlink()  # not needed
+    found = steelyard("export", result, "--to", "python", "--out", tmp_path / "a.py", "--json").document
+    scores = found["scores"]["fitted"]
+    assert scores["file"] == scores["identified"]
+    assert f"{100.0 * scores['file']['total']:.2f} % on the" in (tmp_path / "a.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("to", ["urdf", "mjcf", "sdf", "c", "python", "casadi", "latex"])
+def test_nothing_is_lost_where_it_cannot_be_written(to: str, result: Path, steelyard: Run, tmp_path: Path) -> None:
+    """A folder that does not exist, a file in the place of a folder, a project file, a folder of others."""
+    pytest.importorskip("mujoco")
+    (tmp_path / "file").write_text("mine", "utf-8")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine", "utf-8")
+    places = [tmp_path / "file" / "out", result.parent / "project.toml", "/proc/out"]
+    places += [tmp_path / "full", tmp_path / "file"] if to == "c" else [tmp_path / "none" / "out"]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for place in places:
+        told = steelyard("export", result, "--to", to, "--out", place)
+        assert told.code == 2, (place, told.err)
+        assert len([line for line in told.err.splitlines() if line.startswith("error: ")]) == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk_leaves_the_old_file(
+    result: Path, steelyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.urdf").write_text("mine", "utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    told = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf")
+    assert (told.code, "No space left on device" in told.err) == (2, True)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.urdf"]
+    assert (tmp_path / "a.urdf").read_text("utf-8") == "mine"
+
+
+def test_the_report_shows_what_robot_files_are_worth(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    found = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json").document["scores"]
+    page = tmp_path / "page.html"
+    assert steelyard("report", result, "--files", "urdf,mjcf", "--out", page).code == 0
+    text = page.read_text("utf-8")
+    assert "Torque error of a URDF file" in text
+    assert "Torque error of a MJCF file" in text
+    assert f"{100.0 * found['fitted']['file']['total']:.2f} % on the fitted rows" in text
+    told = steelyard("report", result, "--files", "latex", "--out", page)
+    assert (told.code, "Unknown robot file 'latex'. Valid: urdf, mjcf, sdf." in told.err) == (2, True)
+
+
+def test_needles_and_far_masses_are_reported_relative_to_the_file() -> None:
+    model = Model(read_robot("ur10e"))
+    theta = model.layout.nominal
+    assert theta is not None
+    assert unlike_file(model.layout, theta) == ()
+    columns = [link_columns(model.layout)[link.name] for link in model.robot.links]
+    changed = theta.copy()
+    # a needle along z, a heavy body, and one twenty times as large
+    mass = theta[columns[1][9]]
+    changed[columns[1]] = inertial_vector(mass, np.array([0.0, 0.0, 0.1]), np.diag([0.3, 0.3, 1e-5]))
+    changed[columns[3]] *= 2.5
+    changed[columns[5][:6]] *= 20.0
+    (said,) = unlike_file(model.layout, changed)
+    names = [model.robot.links[k].name for k in (1, 3, 5)]
+    filed = body_shapes(model.layout, theta)
+    assert f"{names[0]}: smallest over largest principal moment 3.3e-05 (file {filed[1].filed_ratio:.2g})" in said
+    assert f"{names[1]}: mass {2.5 * filed[3].mass:.3g} kg (file {filed[3].mass:.3g} kg)" in said
+    assert f"{names[2]}: largest principal moment" in said
+    assert model.robot.links[0].name not in said
