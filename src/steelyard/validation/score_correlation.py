@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard.estimators.least_squares import CLUSTERS, joint_deviations
@@ -39,7 +40,7 @@ def correlation_finding(result: Identification, information: Information) -> tup
     weights = joint_deviations(information, base)
     weights = np.where(np.isfinite(weights), 1.0 / weights, 0.0)
     w = stacked(information, columns, weights)[:, :-1]
-    inverse = np.linalg.pinv(w, rcond=1e-12)
+    inverse = np.asarray(np.linalg.pinv(w, rcond=1e-12), float)
     # parameters without an error bar keep their values
     value = np.nan_to_num(result.value)
     groups = information.clusters(CLUSTERS)
@@ -71,7 +72,7 @@ def correlation_finding(result: Identification, information: Information) -> tup
 def _influence(
     information: Information,
     kept: Sequence[int],
-    used: Array,
+    used: NDArray[np.bool_],
     weights: Array,
     value: Array,
     inverse: Array,
