@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.estimators import DIDIM, IV, Essential, Estimator
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.identification.result import Identification
 from steelyard.project.papers.misprints import misprint_part
 from steelyard.project.papers.p4_motions import (
@@ -209,7 +209,7 @@ def torques(nominal: Nominal, seed: int) -> tuple[Table, FigureChoice]:
     didim = nominal.right[2]
     for name, problem in (("fitted motion", fitted), ("unseen motion", unseen)):
         (run,) = problem.runs
-        made.append(run_figures(replace(predict(problem, run, didim.theta), run=name), didim.base.layout))
+        made.append(run_figures(replace(predict_rows(problem, run, didim.theta), run=name), didim.base.layout))
     return own, FigureChoice(tuple(made))
 
 
