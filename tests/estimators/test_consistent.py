@@ -696,7 +696,7 @@ def test_project_command_and_report(steelyard: Run, tmp_path: Path) -> None:
     columns = log_of(model, 1500, noise=0.3)
     lines = [",".join(columns), *(",".join(f"{x:.9g}" for x in row) for row in np.column_stack(list(columns.values())))]
     (tmp_path / "log.csv").write_text("\n".join(lines), "utf-8")
-    told = steelyard("identify", tmp_path / "project.toml", "--out", tmp_path / "run", "--json")
+    told = steelyard("identify", tmp_path / "project.toml", "--out", tmp_path / "run", "--table", "--json")
     assert told.code == 0
     data = json.loads(told.out)
     assert data["certificate"]["weight"] == 1.0

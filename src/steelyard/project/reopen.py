@@ -21,6 +21,7 @@ from steelyard.project.documents import restored
 from steelyard.project.project import Numbers, Project, ProjectSpec, RunSpec
 from steelyard.project.result_file import identification, read_document, result_file
 from steelyard.regression.problem import Problem
+from steelyard.report.lamps import Lamp
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples, same_log
@@ -36,6 +37,7 @@ class Origin:
     rest_speeds     speeds [rad/s | m/s] of the rest mask, joint by joint
     robot_sha256    hash of the robot file
     date            day of the fit, YYYY-MM-DD
+    lamps           the answers of the report
     """
 
     project: ProjectSpec | None = None
@@ -44,11 +46,13 @@ class Origin:
     rest_speeds: tuple[float, ...] | None = None
     robot_sha256: str | None = None
     date: str = ""
+    lamps: tuple[Lamp, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reopened:
-    """A result with its project on other logs, and the model of both; `fitted` are the runs of the fit."""
+    """A result with its project on other logs, and the model of both; `fitted` are the runs of the fit, `stated` is the
+    project as result.json holds it."""
 
     file: Path
     result: Identification
@@ -56,6 +60,8 @@ class Reopened:
     model: Model
     fitted: tuple[RunSpec, ...]
     date: str = ""
+    lamps: tuple[Lamp, ...] = ()
+    stated: ProjectSpec | None = None
 
     @property
     def as_fitted(self) -> Project:
@@ -143,7 +149,7 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date)
+    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date, origin.lamps, origin.project)
 
 
 def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:

@@ -115,7 +115,7 @@ def run(
     page = render(
         result, shown, _title(result, data["date"]), links, faults.append,
         model=explicit.model, spectra=_spectra(project, with_data, progress),
-        repeat=_repeat(project, data["date"]), lamps=lit,
+        repeat=_repeat(project, data["date"], data["project"]), lamps=lit,
     )  # fmt: skip
     files = {RESULT: text(data), REPORT: page}
     write_folder(folder, files | extra, own)
@@ -172,8 +172,8 @@ def page_again(
     project, date = reopened.as_fitted, reopened.date
     page = render(
         result, predictions, _title(result, date), links, faults.append, model=reopened.model,
-        spectra=_spectra(project, not without_logs, progress), repeat=_repeat(project, date),
-        lamps=lamps(result, project.spec.lamps, place_of(project, reopened.file.parent)), files=worth,
+        spectra=_spectra(project, not without_logs, progress), repeat=_repeat(project, date, reopened.stated),
+        lamps=reopened.lamps, files=worth,
     )  # fmt: skip
     return page, tuple(faults)
 
@@ -202,10 +202,11 @@ def _title(result: Identification, date: str) -> str:
     return f"{result.robot} · {date}" if date else result.robot
 
 
-def _repeat(project: Project, date: str) -> Repeat:
+def _repeat(project: Project, date: str, stated: Any) -> Repeat:
+    """`stated` is the project as result.json holds it."""
     robot = project.robot()
     return Repeat(
-        toml_text(msgspec.to_builtins(project.spec)), project.path.name, date, project.spec.robot, robot.sha256,
+        toml_text(plain(msgspec.to_builtins(stated))), project.path.name, date, project.spec.robot, robot.sha256,
         project.cutoff_hz(), project.lowpass_hz(),
     )  # fmt: skip
 

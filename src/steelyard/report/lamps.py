@@ -149,7 +149,8 @@ def _physical(result: Identification, place: ResultFiles) -> Lamp:
             [f"{len(bad)} of {len(judged.links)} bodies of the standard set cannot exist: {_few(bad)}"] if bad else []
         )
         parts += [f"below zero by more than {SIGMAS:g} σ: {_few(negative)}"] if negative else []
-        consistent = place.command("identify", place.project, "--estimator", "consistent")
+        estimator = "consistent" if result.gains is None else "consistent-gains"
+        consistent = place.command("identify", place.project, "--estimator", estimator)
         return lamp("no", f"{_sentence('; '.join(parts))}.", consistent)
     edge = () if result.certificate is None else result.certificate.boundary
     if edge:
