@@ -89,7 +89,7 @@ kill: install  ## interrupt every write of every command, and kill commands at r
 lock: $(STAMP)  ## write requirements.lock (hashes of the development set) and sbom.cdx.json again
 	$(BIN)/python .ci/lock.py
 
-twelve: install $(ZOO_STAMP)  ## twelve robots of these collections, from file and logs to a scored result; ZOO_ARGS as for zoo
+twelve: install $(ZOO_STAMP)  ## twelve robots of these collections, from file and logs to a scored result
 	$(BIN)/python evidence/zoo_twelve.py $(ZOO_ARGS)
 
 docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors

@@ -24,7 +24,7 @@ from rich.table import Table
 from steelyard import Model, Preparation, identify, read_project, read_recording, read_robot
 from steelyard._arrays import Array
 from steelyard.estimators import RLS
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.identification.result import Identification
 from steelyard.model.parameters import inertial_vector
 from steelyard.model.payload import Payload
@@ -91,7 +91,7 @@ def world() -> World:
         if run.count < LONG_S * run.rate:
             continue  # the parameters of a short run follow its residual
         alone = replace(problem, runs=[run])
-        told = predict(alone, run, identify(alone).theta)
+        told = predict_rows(alone, run, identify(alone).theta)
         left = np.where(told.scored, told.measured - told.predicted, 0.0)
         rest += np.sum(left**2, axis=1)
         size += np.sum(np.where(told.scored, told.measured, 0.0) ** 2, axis=1)

@@ -5,7 +5,8 @@
     python evidence/papers.py --fill [p0 …]     write the tables of --quick into docs/gallery and docs/images
 
 A place is text between `<!-- paper: p0 TABLE -->` and `<!-- end paper -->`. It holds what the command prints with
-`--quick --seed 0`: change the command, never the place. `tests/papers/test_pages.py` compares them.
+`--quick --seed 0`, for recorded robots with `--data examples/real`: change the command, never the place.
+`tests/papers/test_pages.py` compares them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from steelyard.report.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 GALLERY, IMAGES = ROOT / "docs" / "gallery", ROOT / "docs" / "images"
+# Project files of the recordings that the gallery shows; they need the shared data next to the repository.
+RECORDED = {"p0": ROOT / "examples" / "real", "p4": ROOT / "examples" / "real"}
 PLACE = re.compile(r"(<!-- paper: (?P<paper>\w+) (?P<name>[\w-]+) -->\n)(?P<held>.*?)(<!-- end paper -->)", re.DOTALL)
 IMAGE = re.compile(r"\.\./images/(?P<file>(?P<paper>p\d)-(?P<part>[\w-]+?)-(?P<piece>\d+)-(?P<one>\d+)\.svg)")
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 320, 66, 16, 190, 42
@@ -38,8 +41,8 @@ def claims(paper: str, quick: bool) -> list[Claim]:
     return list(made(paper, quick).claims)
 
 
-def made(paper: str, quick: bool) -> PaperPage:
-    return reproduced(paper, PaperRequest(EXPERIMENTS[paper][quick]))
+def made(paper: str, quick: bool, data: Path | None = None) -> PaperPage:
+    return reproduced(paper, PaperRequest(EXPERIMENTS[paper][quick], data=data))
 
 
 def fill(page: PaperPage) -> None:
@@ -140,7 +143,7 @@ def main() -> None:
     broken: list[Claim] = []
     for paper in chosen.papers or PAPERS:
         start = time.perf_counter()
-        page = made(paper, chosen.quick or chosen.fill)
+        page = made(paper, chosen.quick or chosen.fill, RECORDED.get(paper) if chosen.fill else None)
         for claim in page.claims:
             print(f"{'holds' if claim.holds else 'BROKEN'}: {claim.claim}: {claim.measured} ({claim.bar})")
         print(f"{paper}: {page.verdict} {time.perf_counter() - start:.0f} s", flush=True)

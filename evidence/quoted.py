@@ -180,22 +180,6 @@ def zoo(data: Mapping[str, Any]) -> str:
     return "\n" + "\n".join(rows) + "\n"
 
 
-def twelve(data: Mapping[str, Any]) -> str:
-    """Table of `zoo_twelve.py`: robots, true values in their intervals, map, alarms, error on the second log."""
-    rows = ["| robot | axes | in 95 % | map | false alarms | unseen |", "|---|---|---|---|---|---|"]
-    for one in data["twelve"]["robots"]:
-        rows.append(
-            f"| {one['file'].rpartition('/')[2]} | {one['axes']} | {one['covered']} of {one['base']} | "
-            f"{'right' if one['map'] else 'wrong'} | {one['alarms']} | {100.0 * one['error']:.1f} % |"
-        )
-    whole = data["twelve"]
-    rows.append(
-        f"| all | | {whole['covered']} of {whole['base']} ({100.0 * whole['coverage']:.1f} %) | {whole['maps']} of "
-        f"{len(whole['robots'])} right | {whole['alarms']} | |"
-    )
-    return "\n" + "\n".join(rows) + "\n"
-
-
 def _both(error: Mapping[str, Any]) -> str:
     """RMSE and relative error."""
     return f"{error['rmse']:.3g} N·m ({100.0 * error['relative']:.2f} %)"
@@ -216,7 +200,6 @@ RENDERERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "generalise-promises": generalise_promises,
     "constants": constants,
     "zoo": zoo,
-    "twelve": twelve,
     **{name: claim(name) for name in CLAIMS},
 }
 

@@ -24,6 +24,7 @@ import consistent
 import friction
 import legs
 import numpy as np
+import statements
 from intervals import coverage
 from rich.console import Console
 from rich.progress import track
@@ -236,6 +237,7 @@ PARTS: dict[str, Callable[[bool], Iterable[Claim]]] = {
     "online": online.claims,
     "design": design.claims,
     "consistent": consistent.claims,
+    "statements": statements.claims,
 }
 
 

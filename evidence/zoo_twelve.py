@@ -9,7 +9,7 @@ encoder steps. Columns have names, units and an order of their own. Then, as a u
 and counted: columns, units and signs of the map that are right; warnings and errors of `check` and `validate`, all of
 which are false alarms; and base parameters whose true value lies in its 95 % interval. The truth is that of the file.
 
---only K: one robot (0 to 11). --json: figures on stdout. --fill: write the table into the documentation.
+--only K: one robot (0 to 11). --json: figures on stdout.
 """
 
 from __future__ import annotations
@@ -299,7 +299,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, metavar="K")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--fill", action="store_true", help="write the table into the documentation")
     options = parser.parse_args()
     chosen = range(len(TWELVE)) if options.only is None else [options.only]
     with ProcessPoolExecutor(2) as pool:
@@ -310,10 +309,6 @@ def main() -> None:
         print(json.dumps([asdict(one) for one in found], indent=1))
     else:
         show(found, Console(width=max(100, Console().width)))
-    if options.fill:
-        import quoted
-
-        quoted.keep("twelve", summary(found))
     all_of = summary(found)
     right = all_of["maps"] == len(found) and not all_of["alarms"]
     sys.exit(0 if right and COVERAGE[0] <= all_of["coverage"] <= COVERAGE[1] else 1)

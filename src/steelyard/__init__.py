@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from steelyard.findings import Finding
     from steelyard.formats.logs import read_recording
     from steelyard.formats.robots import builtin_robots, read_robot
-    from steelyard.identification import Identification, identify, weigh_payload
+    from steelyard.identification import Identification, identify, predict, weigh_payload
     from steelyard.model import Payload, Robot, terms
     from steelyard.model.base_parameters import BaseParameters, base_parameters
     from steelyard.model.model import Model
@@ -99,6 +99,7 @@ __all__ = [
     "observe",
     "online",
     "physical",
+    "predict",
     "prepare",
     "read_project",
     "read_recording",
@@ -147,6 +148,7 @@ _NAMES = {
     "cross_validate": "steelyard.validation",
     "compare": "steelyard.validation",
     "weigh_payload": "steelyard.identification",
+    "predict": "steelyard.identification",
     "simulate": "steelyard.simulation",
     "design_excitation": "steelyard.design",
     "read_project": "steelyard.project.project",
@@ -213,7 +215,7 @@ _ELSEWHERE = {
         ),
         "estimators": "ConsistentGains DIDIM OutputErrorMethod RLS Recursive Ridge TLS TLSMixed named_estimator",
         "export": "Export new_mjcf new_urdf",
-        "identification": "Delays PayloadResult Selection estimate_delays predict with_load",
+        "identification": "Delays PayloadResult Selection estimate_delays with_load",
         "motion": ("Box Capsule Plane Quintic Surroundings TrapezoidalAcceleration random_fourier random_points"),
         "online": "ChangeDetection Chunk",
         "physical": "Constraints check_links nearest_feasible",

@@ -113,7 +113,7 @@ def test_base_parameters_need_no_file_library_and_no_solver() -> None:
 
 
 def test_few_names_at_the_top() -> None:
-    assert len(NAMES) == 48
+    assert len(NAMES) == 49
     assert sorted(sy._NAMES) == NAMES
     assert sorted(sy.__all__) == sorted({*NAMES, *NAMESPACES})
 

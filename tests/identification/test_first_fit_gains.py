@@ -14,7 +14,7 @@ from steelyard.estimators import MAP, WLS, Gains, Ridge
 from steelyard.formats.robots import read_robot
 from steelyard.identification.first_fit import to_scale
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, inertial_vector
 from steelyard.model.payload import Payload
@@ -220,6 +220,6 @@ def test_motors_without_a_gain_are_not_scored() -> None:
     blind = replace(problem, factor=[7.0, np.nan, 7.0, 7.0])
     assert blind.without_rows == (1,)
     assert {key.joint for key in observe(blind).blocks} == {0, 2, 3}
-    told = predict(blind, runs[0], theta)
+    told = predict_rows(blind, runs[0], theta)
     assert not told.scored[1].any()
     assert told.scored[0].any()

@@ -28,6 +28,7 @@ from steelyard.project.demos.orthoglide import GAINS, LOAD, MAKER, NOISE, PLATFO
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
+from steelyard.simulation.tracking import FORWARD_PID, PLAIN_PID
 from testbed.command import Run
 
 ALL_THREE = [Gains(), TLSMixed(), TLS()]
@@ -36,8 +37,8 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orthoglide"
 # σ of the gains in P3 Table 3
 PAPER_STD = np.array([0.0039, 0.0039, 0.0024])
 LAWS = (
-    control_demo.PLAIN_PID,
-    control_demo.FORWARD_PID,
+    PLAIN_PID,
+    FORWARD_PID,
     control_demo.CTC_LOW,
     control_demo.CTC_HIGH,
     control_demo.CTC_MAKER,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from testbed.p1 import corrected_g, printed_g
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
@@ -24,6 +23,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier, random_points
 from steelyard.motion.trajectory import Trajectory, TrapezoidalAcceleration
+from steelyard.project.papers.setups.planar import corrected_g, printed_g
 from steelyard.project.papers.setups.tx40 import distance, experiment, long_name, positive_links, rows, table2, tx40
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem

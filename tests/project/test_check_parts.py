@@ -13,7 +13,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.project.checks.channel_map.edits import Edit, exchange, scaling
-from steelyard.project.checks.channel_map.trial import Part, Trial
+from steelyard.project.checks.channel_map.trial import Branch, Trial
 from steelyard.project.checks.tracks import Trace
 from steelyard.signals.channels import ChannelMap, Signal, resolve
 
@@ -49,7 +49,7 @@ def test_the_parts_are_the_fingers_and_score_as_the_whole_robot(tmp_path: Path) 
     trial = trial_of(tmp_path)
     assert [part.joints.tolist() for part in trial.parts] == [[0, 1], [2, 3], [4, 5]]
     whole = replace(trial)
-    vars(whole)["parts"] = (Part(np.arange(6), np.arange(len(trial.model.layout))),)
+    vars(whole)["parts"] = (Branch(np.arange(6), np.arange(len(trial.model.layout))),)
     edits: list[Edit | None] = [
         None,
         Edit((3,), effort=scaling(6, {3: -1.0})),

@@ -123,10 +123,19 @@ def test_efforts_without_gravity_are_named() -> None:
 
 def test_reversed_efforts_are_not_taken_for_gravity() -> None:
     of = trial(lambda trace: replace(trace, effort=-trace.effort))
-    assert best_accepted(mounting.suspects(of)) is None
-    suspect = best_accepted(signs.reversed_efforts(of))
+    for family in (mounting.suspects, signs.reversed_efforts):
+        suspect = best_accepted(family(of))
+        assert suspect is not None
+        finding = suspect.finding(suspect)
+        assert (finding.code, finding.where) == ("wrong-sign", "all joints")
+
+
+def test_reaction_torques_without_friction_are_reversed_efforts() -> None:
+    oracle = Pinocchio(logs()[0])
+    of = trial(lambda trace: replace(trace, effort=-oracle.torque(State(trace.q, trace.v, trace.a))))
+    suspect = best_accepted(mounting.suspects(of))
     assert suspect is not None
-    assert suspect.finding(suspect).where == "all joints"
+    assert suspect.finding(suspect).code == "wrong-sign"
 
 
 @pytest.mark.parametrize("size", [0.5, -0.8])
@@ -198,7 +207,7 @@ def test_zeros_between_neighbours_of_one_sign_are_lost_samples() -> None:
 
 def test_zeros_where_the_signal_crosses_zero_are_not() -> None:
     t = np.arange(2000) / 200.0
-    assert lost(np.round(np.sin(t), 2)) == []
+    assert lost(np.asarray(np.round(np.sin(t), 2), np.float64)) == []
     assert lost(np.zeros(100)) == []
 
 

@@ -14,7 +14,7 @@ from steelyard.estimators import ESTIMATORS, WLS
 from steelyard.formats.robots import read_robot
 from steelyard.identification.delays import at_delays, effort_shifts, estimate_delays
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.parameters import INERTIAL, inertial_vector, transformed_inertia
@@ -129,7 +129,7 @@ def test_weighted_least_squares_finds_robot_and_payload(payload: Payload) -> Non
         assert result.theta[model.layout.index(f"tool.{symbol}")] == value
         assert result.standard[model.layout.index(f"tool.{symbol}")] == value
     for samples in problem.runs:
-        told = predict(problem, samples, result.theta)
+        told = predict_rows(problem, samples, result.theta)
         np.testing.assert_allclose(told.predicted, told.measured, rtol=0, atol=1e-6)
     other = run(model, loaded(model, {"tool": TOOL}), "tool", 77)
     scored = validate(result, problem, [other])

@@ -16,7 +16,7 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError, EstimationError
 from steelyard.estimators import named_estimator
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
@@ -252,7 +252,7 @@ def test_prediction_rows_are_the_observed_rows() -> None:
     for model in (model3(), rich_model()):
         problem = Problem(model, [run3()], delay=[0.01, 0.0, -0.02], **FILTERS)
         theta = np.random.default_rng(0).normal(size=len(model.layout))
-        shown = predict(problem, run3(), theta)
+        shown = predict_rows(problem, run3(), theta)
         for j in range(3):
             rows = rows_in_full(problem, run3(), j)
             assert shown.scored[j].sum() == len(rows)
@@ -264,7 +264,7 @@ def test_a_run_too_short_for_a_row_gives_none_and_breaks_nothing() -> None:
     short = samples_of(model3(), 60, seed=5, name="short")
     problem = Problem(model3(), [run3(), short], **FILTERS)
     assert {key.run for key in observe(problem).blocks} == {"run1"}
-    assert predict(problem, short, truth_of(model3())).measured.shape == (3, 0)
+    assert predict_rows(problem, short, truth_of(model3())).measured.shape == (3, 0)
 
 
 def test_the_same_data_twice_is_refused() -> None:

@@ -174,7 +174,7 @@ class Standard(NamedTuple):
     """A standard set of P0's experiment: links 2 to 6 that pass P0's test (J ⪰ 0) and the stricter one of the
     pseudo-inertia; relative errors on another motion with its noise, and without.
 
-    Sets that say nothing of M2 are judged with that of `tx40_table2`.
+    Sets that say nothing of M2 are judged with that of `setups.tx40`.
     """
 
     theta: Array

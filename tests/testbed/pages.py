@@ -33,7 +33,7 @@ def identified(robot: Robot) -> tuple[Identification, Prediction]:
     run = Samples.from_arrays("sines", robot.joint_names, rate, q, v, a, effort)
     problem = Problem(model, [run], decimate=2)
     result = identify(problem)
-    return result, predict(problem, run, result.theta, result=result)
+    return result, predict(result, problem, run)
 
 
 @cache

@@ -24,6 +24,7 @@ def _is_writable(folder: Path) -> bool:
 
 # Without a folder for its cache Numba compiles nothing at all. A new folder of this process is safe in a way that a
 # shared one under a known name would not be: what lies in a cache is run.
-if not config.CACHE_DIR and not any(_is_writable(folder) for folder in _USUAL):
-    config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="steelyard-kernels-")
-    atexit.register(shutil.rmtree, config.CACHE_DIR, ignore_errors=True)
+if not getattr(config, "CACHE_DIR", "") and not any(_is_writable(folder) for folder in _USUAL):
+    _own = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="steelyard-kernels-")
+    setattr(config, "CACHE_DIR", _own)  # noqa: B010 - Numba sets its attributes at run time
+    atexit.register(shutil.rmtree, _own, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Commands that judge results and logs: `validate`, `crossvalidate`, `delays` and `compare`."""
+"""Commands that judge results and logs: `validate`, `crossvalidate`, `delays`, `compare` and `twin`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from steelyard.errors import ProjectError
 if TYPE_CHECKING:
     from steelyard.identification.result import Identification
     from steelyard.regression.problem import Problem
-    from steelyard.validation import Comparison, CrossValidation, Validation
+    from steelyard.validation import Comparison, CrossValidation, Twin, Validation
 
 
 def validate_logs(
@@ -212,6 +212,31 @@ def compare_results(
             raise typer.Exit(ExitCode.JUDGED)
 
 
+def twin_command(
+    result: Annotated[Path, typer.Argument(help="Run folder or its result.json; its logs must still be in place.")],
+    runs: Annotated[int, typer.Option(help="Number of simulated experiments.")] = option_values.TWIN_RUNS,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the noise.")] = 0,
+    page: PageOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    from steelyard.project.documents import record
+    from steelyard.project.reopen import reopen
+    from steelyard.report.pages.compared import twin_page
+    from steelyard.validation.twin import twin
+
+    check_page(page)
+    # without other logs: those of the fit are read again
+    reopened = reopen(result, [])
+    with progress_bar() as progress:
+        problem = reopened.fit_problem(progress)
+        found = twin(reopened.result, problem, reopened.project.estimator(), runs, seed, progress)
+    if as_json:
+        more = {"verdict": found.verdict, "coverage": found.coverage, "sigma_ratio": found.sigma_ratio}
+        emit(record("steelyard.twin/1", found, **more))
+    _show_twin(found)
+    write_page(page, lambda: twin_page(found))
+
+
 def _folds(asked: str) -> int | Literal["runs"]:
     if asked == "runs":
         return "runs"
@@ -278,3 +303,15 @@ def _show_integrity(tested: Comparison) -> None:
             "yellow",
         )
     say(tested.verdict, "bold")
+
+
+def _show_twin(found: Twin) -> None:
+    from steelyard.report.tables.validation import twin_table
+
+    show(twin_table(found))
+    say(
+        f"Motion: {found.motion}. Relative error {percent(found.twin_relative_error)} in simulation, "
+        f"{percent(found.relative_error)} in the fit."
+    )
+    say_findings(found.findings)
+    say(found.verdict, "bold")

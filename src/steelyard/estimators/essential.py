@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.stats import f as fisher
+from scipy.stats import t as student
 
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.estimators.estimator import Estimate, Estimator
-from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve
+from steelyard.estimators.least_squares import DATA_TOLERANCE, joint_deviations, solve, wider
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters, independent_columns
 from steelyard.regression.folds import guarded_folds
 from steelyard.regression.information import Information, stacked, triangular
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
+from steelyard.regression.statistics import holm
 
 FOLDS = 10
+# A cancelled parameter beyond this many robust σ, significant among all that were cancelled, is not zero; a larger
+# relative rise of the residual means that something is missing.
+SURE, SIGNIFICANT, MOST_RISE = 3.0, 0.02, 0.03
+# A residual below this fraction of the effort is rounding.
+ROUNDING = 1e-9
 Stop = Literal["ratio", "f-test", "cross-validation"]
 
 
@@ -44,7 +51,7 @@ class Essential(Estimator):
         stop = "cross-validation"   the error on left-out blocks of time is smallest
     A parameter with a relative σ below `certain` is never cancelled, whatever the ratio.
     σ is classical here, as in the papers, because the ratio compares parameters with each other. The error bars of the
-    result are not classical.
+    result are not classical; they contain the change of the values, and are at least those of the full model.
     """
 
     ratio: float = 30.0
@@ -84,7 +91,13 @@ class Essential(Estimator):
         cancelled = np.zeros(len(base), bool)
         cancelled[[step.parameter for step in steps]] = True
         found = solve(information, base, weights, cancelled=cancelled)
-        return found.with_findings(_findings(base, steps, full, self.stop))
+        if not steps:
+            return found.with_findings(_findings(base, steps, full, self.stop))
+        effort = float(np.linalg.norm(whole[:, -1]))
+        fitted = solve(information, base, weights)
+        found = replace(found, covariance=_with_omitted(found, fitted))
+        told = (*_findings(base, steps, full, self.stop), *_doubts(base, steps, full, fitted, effort))
+        return found.with_findings(told)
 
 
 def eliminate(
@@ -148,6 +161,35 @@ def _until_best(steps: Sequence[Step], folds: Sequence[tuple[Array, Array]], fre
             total += float(np.sum((fold[:, left] @ theta - fold[:, -1]) ** 2))
         errors.append(total)
     return tuple(steps[: int(np.argmin(errors))])
+
+
+def _with_omitted(found: Estimate, whole: Estimate) -> Array:
+    """D C D such that σ_i² is at least that of the full model and σ_i² + (θ̂_i − θ̂_full,i)²: the mean square error of a
+    value that absorbs the cancelled parameters."""
+    moved = np.diagonal(found.covariance) + (found.value - whole.value) ** 2
+    return wider(found.covariance, np.diag(np.fmax(moved, np.diagonal(whole.covariance))))
+
+
+def _doubts(
+    base: BaseParameters, steps: Sequence[Step], full: float, whole: Estimate, effort: float
+) -> tuple[Finding, ...]:
+    """Cancelled parameters that are not zero, and a residual that rises too much: the others absorb what is missing."""
+    if full <= ROUNDING * effort:
+        return ()
+    gone = [step.parameter for step in steps]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.abs(whole.value[gone]) / np.sqrt(np.diagonal(whole.covariance)[gone])
+    freedom = whole.clusters - 1 if whole.clusters else np.inf
+    p = holm(2.0 * student.sf(np.nan_to_num(t), freedom))
+    sure = [base.names[k] for k, size, chance in zip(gone, t, p, strict=True) if size > SURE and chance < SIGNIFICANT]
+    rise = steps[-1].residual / full - 1.0 if full else 0.0
+    if not sure and rise <= MOST_RISE:
+        return ()
+    parts = [f"the weighted residual rises by {rise:.1%}"] if rise > MOST_RISE else []
+    parts += [f"cancelled, but beyond {SURE:g} σ: {', '.join(sure)}"] if sure else []
+    message = "; ".join(parts) + ". The other parameters absorb their effect, which the error bars do not contain"
+    advice = 'use a larger ratio, stop = "f-test", or the estimator wls'
+    return (Finding("essential-biased", "warning", message, fix=advice),)
 
 
 def _findings(base: BaseParameters, steps: Sequence[Step], full: float, stop: str) -> tuple[Finding, ...]:

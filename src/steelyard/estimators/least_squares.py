@@ -22,6 +22,13 @@ DATA_TOLERANCE = 1e-6
 # more of the correlation.
 CLUSTERS = 12
 FEWEST_CLUSTERS = 5
+# Leaving out phases of a periodic motion must give wider error bars than leaving out periods of time by this factor
+# (median over the parameters) before an error of the model is assumed to repeat itself.
+REPEATED_ERROR = 1.2
+# ... or by the first factor for more than the second fraction of the parameters.
+FAR_LARGER, A_TENTH = 2.0, 0.1
+# A group of rows that holds all but this fraction of the information on a direction holds all of it.
+LEAST_LEFT = 1e-6
 
 
 def joint_deviations(information: Information, base: BaseParameters) -> Array:
@@ -67,12 +74,19 @@ def solve(
     *,
     cancelled: NDArray[np.bool_] | None = None,
     prior: Array | None = None,
+    phases: bool = True,
 ) -> Estimate:
     """θ̂ = argmin Σ_j w_j² ‖y_j − W_j θ‖² (+ ‖p − Pθ‖²) with classical and leave-one-block-out covariances.
+
+    With fewer than FEWEST_CLUSTERS clusters there is no robust covariance (NaN).
 
     classical (P0 eq. 11):   C = σ̂² (WᵀW)⁻¹,  σ̂² = ‖ρ‖² / (r − b)
     CR3:                     C = (G − 1)/G Σ_g (θ̂₍g₎ − θ̂)(θ̂₍g₎ − θ̂)ᵀ,  θ̂₍g₎ from all rows but cluster g.
     A cluster is a stretch of time across all joints, so it contains the correlation in time and between joints.
+
+    If the motion repeats itself, an error of the model does so too, and no block of time that is left out shows it.
+    With `phases`, blocks of one phase in all periods are left out as well if their scores show such an error
+    (`adjusted_scores`), and σ is the larger of the two.
 
     `cancelled` (b,) parameters are held at zero (essential parameters); `prior` (k, b + 1) holds rows [P | p] in units
     of their standard deviation, which enter every fit and are never left out.
@@ -107,10 +121,18 @@ def solve(
     parts = [stacked(information, used, weights, g) for g in groups]
     robust, one_cluster = _leave_one_out(parts, theta, extra)
     findings = excitation_findings(base, excited | held) + cluster_findings(base, used, one_cluster, len(groups))
+    by_phase = information.phases(CLUSTERS, FEWEST_CLUSTERS) if phases and robust is not None else ()
+    if robust is not None and len(by_phase) >= FEWEST_CLUSTERS:
+        parts = [stacked(information, used, weights, g) for g in by_phase]
+        ratio = deviation_ratios(adjusted_scores(parts, theta, w), robust)
+        if beyond_noise(ratio):
+            left_out, _ = _leave_one_out(parts, theta, extra)
+            robust = robust if left_out is None else wider(robust, left_out)
+            findings += repetition_findings(information, ratio)
     scale = np.linalg.norm(w, axis=0)
     return Estimate(
         np.where(held, 0.0, spread(theta, excited)),
-        spread(robust if robust is not None else classical, excited),
+        spread(robust if robust is not None else np.full_like(classical, np.nan), excited),
         spread(classical, excited),
         held,
         len(groups) if robust is not None else 0,
@@ -168,6 +190,62 @@ def _leave_one_out(parts: Sequence[Array], theta: Array, extra: Array) -> tuple[
     return covariance, one_cluster
 
 
+def adjusted_scores(parts: Sequence[Array], theta: Array, w: Array) -> Array:
+    """CR2 covariance from the triangles [W_g | y_g] of groups of rows, with the triangle w of all rows (A = wᵀw):
+
+        C = Σ_g d_g d_gᵀ,   d_g = A^(−½) (1 − M_g)^(−½) u_g,   M_g = A^(−½) W_gᵀW_g A^(−½),   u_g = A^(−½) W_gᵀ e_g
+
+    Unbiased for independent rows, and so a test of them. Leaving out a phase that holds most of the information on a
+    direction (CR3) gives too wide error bars there.
+    """
+    inverse = solve_triangular(w, np.eye(len(theta)))
+    out = np.zeros((len(theta), len(theta)))
+    for part in parts:
+        x = part[:, :-1] @ inverse
+        sizes, vectors = np.linalg.eigh(x.T @ x)
+        score = vectors.T @ (x.T @ (part[:, -1] - part[:, :-1] @ theta))
+        change = inverse @ (vectors @ (score / np.sqrt(np.maximum(1.0 - sizes, LEAST_LEFT))))
+        out += np.outer(change, change)
+    return out
+
+
+def deviation_ratios(other: Array, covariance: Array) -> Array:
+    """σ'/σ of the parameters that have both."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sqrt(np.diagonal(other) / np.diagonal(covariance))
+    return ratio[np.isfinite(ratio)]
+
+
+def beyond_noise(ratio: Array) -> bool:
+    """Whether σ'/σ of all parameters is larger than noise makes it: in the median, or far larger for a tenth of them.
+
+    A single ratio scatters by a third, the median by a tenth.
+    """
+    return len(ratio) > 0 and bool(np.median(ratio) > REPEATED_ERROR or np.mean(ratio > FAR_LARGER) > A_TENTH)
+
+
+def wider(covariance: Array, other: Array) -> Array:
+    """D C D with D_i = max(1, σ'_i/σ_i)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sqrt(np.diagonal(other) / np.diagonal(covariance))
+    size = np.where(np.isfinite(ratio), np.maximum(ratio, 1.0), 1.0)
+    return size[:, None] * covariance * size
+
+
+def repetition_findings(information: Information, ratio: Array) -> tuple[Finding, ...]:
+    factor = float(np.median(np.maximum(ratio, 1.0)))
+    shown = ", ".join(f"{period:.3g} s ('{run}')" for run, period in information.periods.items())
+    return (
+        Finding(
+            "repeating-residual",
+            "info",
+            f"the motion repeats itself every {shown}, and so does part of the residual: an error of the model, not "
+            f"noise. By its phase, σ is {factor:.2g} times as wide as by blocks of time (median)",
+            fix="record a motion that does not repeat itself, or add the term that the residual shows",
+        ),
+    )
+
+
 def spread(x: Array, excited: NDArray[np.bool_]) -> Array:
     """Values of the excited parameters among all base parameters, NaN elsewhere."""
     out = np.full((len(excited),) * x.ndim, np.nan)
@@ -201,8 +279,8 @@ def cluster_findings(
             Finding(
                 "few-blocks",
                 "warning",
-                f"only {clusters} independent blocks of time: error bars are the classical ones, which are too narrow "
-                "for correlated residuals",
+                f"only {clusters} independent blocks of time: too few for error bars (the classical ones are too "
+                "narrow for correlated residuals)",
                 fix="record longer",
             )
         )

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import final
 
 import numpy as np
@@ -94,6 +94,25 @@ def export_motion(
     else:
         _check_lines(name, played, rules)
     return Export(form.name, {name: content})
+
+
+def read_motion(path: Path) -> Written:
+    """A motion file, as `export_motion` writes it, with positions, velocities and accelerations."""
+    form = format_of(path.name)
+    try:
+        found = form.read(path.read_bytes())
+    except OSError as error:
+        raise OutputError(f"Cannot read '{path}': {error.strerror}.") from None
+    except Exception as error:  # a file of another kind may break its parser anywhere
+        raise OutputError(
+            f"'{path}' is not a motion file of `steelyard excite`: {type(error).__name__}. It needs the columns t, "
+            "q_JOINT, v_JOINT and a_JOINT of every joint (.csv, .parquet), or a JointTrajectory (.yaml)."
+        ) from None
+    if found.v is None or found.a is None:
+        raise OutputError(f"'{path}' holds positions only: write the motion as .csv, .parquet or .yaml.")
+    if len(found.t) < 2 or not np.all(found.step > 0.0):
+        raise OutputError(f"'{path}': the times of a motion must increase, over two samples or more.")
+    return found
 
 
 def format_of(name: str) -> Format:

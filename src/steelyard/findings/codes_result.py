@@ -230,6 +230,15 @@ RESULT_CODES = (
         "twin.md",
     ),
     FindingCode(
+        "band-incomplete",
+        "validation",
+        ("warning",),
+        ("cli",),
+        "`steelyard predict`: parameters without an error bar, whose errors the band of the torque does not contain",
+        "identify with a motion that excites them",
+        "prediction.md",
+    ),
+    FindingCode(
         "trajectory-position-limit",
         "design",
         ("error",),

@@ -29,7 +29,7 @@ from steelyard.physical.prior import Widths, column_widths
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
 from steelyard.regression.problem import Problem, overlap
-from steelyard.regression.scores import score
+from steelyard.regression.scores import covariance_factor, residual_deviation, score
 from steelyard.signals.channels import gains_needed
 
 
@@ -106,6 +106,9 @@ def identify(
             () if needs(estimator, GAINS) or needs(estimator, SIMULATION) else payload_contradictions(base, information)
         ),
         versions=_versions(),
+        residual_std=residual_deviation(
+            torques, base.kept, theta, covariance_factor(estimate.covariance, estimate.covariance_classical)
+        ),
     )
     return with_plausibility_findings(result)
 

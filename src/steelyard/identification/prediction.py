@@ -1,33 +1,46 @@
-"""Prediction: measured and predicted effort per row, from a second pass for figures and whiteness."""
+"""Prediction: measured and predicted effort per row with a band, from a second pass over the rows.
+
+The band holds 95 % of the efforts that are measured and filtered like those of the fit. Its half width is
+
+    h² = (1.96 s_j)² + t² w C wᵀ
+
+with s_j the deviation of a row from the true parameters (`residual_std`), w C wᵀ the variance of the prediction by the
+error bars of the parameters (leave-one-block-out), and t the quantile of Student's distribution for their clusters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from steelyard._arrays import Array, single_threaded
-from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.model.parameters import Layout
 from steelyard.regression.observe import stream_rows
 from steelyard.regression.problem import Problem
-from steelyard.regression.statistics import positive_autocorrelation
+from steelyard.regression.scores import covariance_factor
 from steelyard.signals.samples import Samples
 
+# The fraction of unseen rows that a band holds.
+LEVEL = 0.95
 # Symbol of the inertia of a rotor.
 ROTOR = "Ia"
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One run's rows: t (m,) [s]; measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask.
+    """One run's rows: t (m,) [s]; v (n, m); measured, predicted, nominal (n, m) [N·m | N]; scored (n, m) by the mask.
 
     q       positions (n, m) [rad | m] of the axes at t
     other   the part (n, m) of `predicted` that is not of bodies, rotors, payloads or springs: friction and offsets
-    half    half the width (n, m) of the 95 % band of one row: 2 √(σ_j² + w Σ wᵀ), with the RMSE σ_j of the fit and the
-            covariance Σ of the base parameters
+    half    half width (n, m) [N·m | N] of the 95 % band around `predicted`, for rows that are scored: stiction, at
+            rest, is not a function of speed. NaN for joints without rows in the fit; None without error bars
     effect  RMS (n, C) of the effort of each joint per unit of each column, over its scored rows
     role    "identify" or "validate"
     """
@@ -47,6 +60,13 @@ class Prediction:
     effect: Array | None = None
     role: str = "identify"
 
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which measured efforts lie in the band (n, m); none where there is no band."""
+        if self.half is None:
+            return np.zeros_like(self.scored)
+        return self.scored & (np.abs(self.measured - self.predicted) <= self.half)
+
 
 def as_identified(problem: Problem, result: Identification) -> Problem:
     """The problem with the other values found by a result: drive gains, and the inertias for load friction."""
@@ -57,70 +77,63 @@ def as_identified(problem: Problem, result: Identification) -> Problem:
     return problem
 
 
-@single_threaded
-def predict(
-    problem: Problem, run: Samples, theta: Array, most_rows: int = 4000, result: Identification | None = None
-) -> Prediction:
-    """The first `most_rows` rows of the run's window with theta (C,), and with the nominal model if there is one.
+@dataclass(frozen=True)
+class Band:
+    """What makes a band: h² = noise_j² + Σ_k (w l_k)² of a row w of joint j.
 
-    `result` adds the band of a prediction.
+    noise (n,) [N·m | N] is 1.96 s_j, `spreads` (k, C) are t times l_k, with Σ_k l_k l_kᵀ the covariance of the base
+    parameters on their columns.
     """
-    model = problem.model
-    n = model.robot.dof
-    thetas = [theta] if model.layout.nominal is None else [theta, model.layout.nominal]
-    thetas = [model.bearing(values, run.load) for values in thetas]
-    thetas.append(np.where(_is_friction(model.layout), thetas[0], 0.0))
-    rows, columns = model.places.T
-    empty = np.zeros((n, 0))
-    squares, counts = np.zeros(len(rows)), np.zeros(n)
-    # a run too short for its filters still has an (empty) prediction
-    parts: list[tuple[Array, ...]] = [(np.zeros(0), empty, empty, empty, empty, *[empty] * len(thetas))]
+
+    noise: Array
+    spreads: Array
+
+
+def band_of(result: Identification) -> Band | None:
+    """The band of a result; None if its deviation of rows is not known (result.json of an earlier version)."""
+    if result.residual_std is None:
+        return None
+    factor = covariance_factor(result.covariance, result.covariance_classical)
+    spreads = np.zeros((factor.shape[1], len(result.base.layout)))
+    spreads[:, list(result.base.kept)] = factor.T
+    two_sided = 0.5 + 0.5 * LEVEL
+    reach = student.ppf(two_sided, result.clusters - 1 if result.clusters else np.inf)
+    return Band(norm.ppf(two_sided) * result.residual_std, reach * spreads)
+
+
+def predict(result: Identification, problem: Problem, run: Samples, most_rows: int | None = None) -> Prediction:
+    """The rows of the run's window, or the first `most_rows`, by a result and by the nominal model if there is one.
+
+    The problem gives the model, the filters and the mask; drive gains and the load of the gears are the result's.
+    """
+    return predict_rows(as_identified(problem, result), run, result.theta, most_rows, band_of(result))
+
+
+@single_threaded
+def predict_rows(
+    problem: Problem, run: Samples, theta: Array, most_rows: int | None = None, band: Band | None = None
+) -> Prediction:
+    """The rows of the run's window, or the first `most_rows`, with standard parameters theta (C,)."""
     got, complete = 0, True
-    for batch in stream_rows(problem, run):
-        keep = np.flatnonzero(batch.inside)[: most_rows - got]
-        if len(keep):
-            torques = np.zeros((len(thetas), n, len(keep)))
-            for k, values in enumerate(thetas):
-                np.add.at(torques[k], rows, values[columns][:, None] * batch.w[:, keep])
-            v, still = batch.v[:, keep], batch.still[:, keep]
-            moving = problem.moving(v, still)
-            squares += np.sum(batch.w[:, keep] ** 2 * moving[rows], axis=1)
-            counts += moving.sum(axis=1)
-            spread = np.zeros((n, len(keep))) if result is None else _spread(result, rows, columns, batch.w[:, keep])
-            parts.append((batch.t[keep], v, still, spread, batch.y[0][:, keep], *torques))
-            got += len(keep)
-        if got >= most_rows:
+    parts = []
+    for part in predicted_parts(problem, run, theta, band):
+        room = len(part.t) if most_rows is None else most_rows - got
+        parts.append(part if room >= len(part.t) else _of_parts([part], slice(room)))
+        got += len(parts[-1].t)
+        if most_rows is not None and got >= most_rows:
             complete = False
             break
-    t, v, still, spread, y, *torques = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
-    scored = problem.moving(v, still)
-    scored[list(problem.without_rows)] = False
-    effect = np.zeros((n, len(model.layout)))
-    effect[rows, columns] = np.sqrt(squares / np.maximum(counts, 1.0)[rows])
-    rmse = None if result is None else np.nan_to_num([result.relative_error.rmse.get(j, 0.0) for j in run.joints])
-    return Prediction(
-        run.name, run.joints, t, v, y, torques[0], torques[1] if len(torques) > 2 else None, scored, complete,
-        q=_positions(run, t), other=torques[-1], effect=effect, role=run.role,
-        half=None if rmse is None else 2.0 * np.sqrt(rmse[:, None] ** 2 + spread),
-    )  # fmt: skip
+    # the effect of a column is its mean square over all parts
+    counts = np.array([part.scored.sum(axis=1) for part in parts])[:, :, None]
+    squares = np.array([np.zeros_like(counts[0]) if part.effect is None else part.effect**2 for part in parts])
+    effect = np.sqrt(np.sum(counts * squares, axis=0) / np.maximum(counts.sum(axis=0), 1))
+    whole = _of_parts(parts, slice(None))
+    return replace(whole, complete=complete, q=_positions(run, whole.t), effect=effect)
 
 
 def _is_friction(layout: Layout) -> NDArray[np.bool_]:
     """Columns (C,) of friction and offsets: not of bodies, payloads, springs or rotors."""
     return np.array([column.kind == "term" and column.symbol != ROTOR for column in layout.columns])
-
-
-def _spread(result: Identification, rows: NDArray[np.int64], columns: NDArray[np.int64], w: Array) -> Array:
-    """w Σ wᵀ (n, m): the variance of each prediction that comes from the parameters; zero for those without one."""
-    place = np.full(len(result.base.layout), -1)
-    place[list(result.base.kept)] = np.arange(len(result.base))
-    covariance = np.nan_to_num(result.covariance, posinf=0.0, neginf=0.0)
-    out = np.zeros((int(rows.max()) + 1, w.shape[1]))
-    for j in range(len(out)):
-        own = (rows == j) & (place[columns] >= 0)
-        kept = place[columns[own]]
-        out[j] = np.sum((covariance[np.ix_(kept, kept)] @ w[own]) * w[own], axis=0)
-    return np.maximum(out, 0.0)
 
 
 def _positions(run: Samples, t: Array) -> Array:
@@ -136,32 +149,48 @@ def _positions(run: Samples, t: Array) -> Array:
     return np.stack([np.interp(t, at, one) for one in q]) if len(t) else values[0]
 
 
-def correlation_rows(residual: Array) -> float:
-    """Integrated correlation time in rows, 1 + 2 Σ ρ_k over the initial positive part of the autocorrelation."""
-    return 1.0 if len(residual) < 8 else float(1.0 + 2.0 * positive_autocorrelation(residual).sum())
+def predicted_parts(problem: Problem, run: Samples, theta: Array, band: Band | None = None) -> Iterator[Prediction]:
+    """The prediction of a run part by part, without positions; the first part is empty."""
+    model = problem.model
+    rows, columns = model.places.T
+    own = [np.flatnonzero(rows == j) for j in range(model.robot.dof)]
+    nominal = model.layout.nominal
+    friction = np.where(_is_friction(model.layout), theta, 0.0)
+    vectors = [theta, friction, *([] if nominal is None else [nominal]), *([] if band is None else band.spreads)]
+    first = 2 if nominal is None else 3
+    whole = np.column_stack([model.bearing(vector, run.load) for vector in vectors])
+    # the payload that a bearing adds belongs to bodies
+    whole[:, 1] = np.where(_is_friction(model.layout), whole[:, 0], 0.0)
+
+    def part(t: Array, v: Array, still: Array, y: Array, w: Array) -> Prediction:
+        torques = np.stack([whole[columns[e]].T @ w[e] for e in own], axis=1)
+        scored = problem.moving(v, still)
+        scored[list(problem.without_rows)] = False
+        effect = np.zeros((len(own), len(model.layout)))
+        counts = np.maximum(scored.sum(axis=1), 1)[rows]
+        effect[rows, columns] = np.sqrt(np.sum(w**2 * scored[rows], axis=1) / counts)
+        half = None
+        if band is not None:
+            half = np.sqrt(band.noise[:, None] ** 2 + np.sum(torques[first:] ** 2, axis=0))
+        return Prediction(
+            run.name, run.joints, t, v, y, torques[0], None if nominal is None else torques[2], scored, True,
+            other=torques[1], half=half, effect=effect, role=run.role,
+        )  # fmt: skip
+
+    # a run too short for its filters still has an (empty) prediction
+    none = np.zeros((len(own), 0))
+    yield part(np.zeros(0), none, none, none, np.zeros((len(rows), 0)))
+    for batch in stream_rows(problem, run):
+        keep = batch.inside
+        yield part(batch.t[keep], batch.v[:, keep], batch.still[:, keep], batch.y[0][:, keep], batch.w[:, keep])
 
 
-def correlation_finding(predictions: tuple[Prediction, ...], clusters: int) -> tuple[Finding, ...]:
-    """A finding when residuals stay correlated for longer than a third of a left-out block."""
-    if not clusters or not predictions:
-        return ()
-    rows = sum(len(p.t) for p in predictions)
-    block = rows / clusters
-    worst, joint = 0.0, ""
-    for p in predictions:
-        for j, name in enumerate(p.joints):
-            if p.scored[j].sum() > 8:
-                length = correlation_rows((p.measured - p.predicted)[j, p.scored[j]])
-                worst, joint = max((worst, joint), (length, name))
-    if worst <= block / 3 or not all(p.complete for p in predictions):
-        return ()
-    return (
-        Finding(
-            "long-correlation",
-            "warning",
-            f"residuals of {joint} are correlated over {worst:.0f} rows, and a block of time has {block:.0f}: error "
-            "bars are too narrow",
-            joint,
-            "record longer, or add the terms that the residual shows",
-        ),
-    )
+def _of_parts(parts: Sequence[Prediction], rows: slice) -> Prediction:
+    """The arrays of several parts one after the other, `rows` of each."""
+
+    def joined(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate([x[..., rows] for x in arrays], axis=-1)
+
+    names = ("t", "v", "measured", "predicted", "nominal", "scored", "other", "half")
+    return replace(parts[0], **{name: joined(name) for name in names})

@@ -104,7 +104,8 @@ class Identification(Displayed):
     parameters with these base values, chosen by `standard_rule`; None where a base parameter has no value. If the
     estimator guarantees a physical set, `certificate` proves it. `carried` (n, 10) are the inertias for load friction
     where a first fit found them (`Model.carried`). `gains` are the drive gains if they were identified too; `legs`
-    compares legs of a parallel robot that are declared equal.
+    compares legs of a parallel robot that are declared equal. `residual_std` (n,) [N·m | N] is the deviation of a row
+    of each joint from the true parameters, NaN for joints without rows: the width of the band of a prediction.
     """
 
     robot: str
@@ -132,6 +133,7 @@ class Identification(Displayed):
     legs: tuple[LegComparison, ...] = ()
     findings: tuple[Finding, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    residual_std: Array | None = None
 
     @property
     def std(self) -> Array:

@@ -18,6 +18,9 @@ from steelyard.model.parameters import INERTIAL, Layout
 STRUCTURAL_TOLERANCE = 1e-8
 # Columns that `independent_columns` projects at once.
 _PANEL = 64
+# Up to this many columns all rows are compared as they are. Reducing them first moves columns by rounding errors, which
+# matter where a kept column is almost dependent (joints that follow each other): later ones may seem independent.
+_WIDE = 800
 # Attribute of a (frozen) model that caches its base parameters, as `cached_property` would.
 _KEPT = "_base_parameters"
 
@@ -178,7 +181,7 @@ def _computed(model: Model, without: tuple[str, ...]) -> BaseParameters:
     rows = model.random_regressor(np.random.default_rng(1), count).transpose(0, 2, 1)
     if not np.all(np.isfinite(rows)):
         raise ModelError(f"The geometry or gravity of '{model.robot.name}' is too large: check its lengths and units.")
-    stacked = _triangle(rows)
+    stacked = rows.reshape(-1, len(layout)) if len(layout) <= _WIDE else _triangle(rows)
     silent = np.logical_not(model.nonzero.any(axis=0))
     zero = [int(k) for k in np.flatnonzero(silent) if k not in left_out]
     live = [k for k in elimination_order(model) if not silent[k] and k not in left_out]

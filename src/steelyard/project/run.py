@@ -21,7 +21,7 @@ from steelyard.export.targets.registry import TARGETS, named_target
 from steelyard.findings import Finding
 from steelyard.identification.first_fit import with_load_to_scale
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import Prediction, as_identified, correlation_finding, predict
+from steelyard.identification.prediction import Prediction, as_identified, predict
 from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
@@ -39,6 +39,12 @@ from steelyard.report.lamps import Lamp, ResultFiles, lamps
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.report.section import Repeat
+from steelyard.validation.lack_of_fit import lack_of_fit
+from steelyard.validation.run_differences import as_clusters, run_differences
+from steelyard.validation.score_correlation import correlation_finding
+
+# Rows of a run that its figures show.
+SHOWN_ROWS = 4000
 
 
 @dataclass(frozen=True)
@@ -84,15 +90,17 @@ def run(
     information = observe(problem, progress=progress)
     result = identify(problem, chosen, information, held_out, progress)
     torque = as_identified(problem, result)
-    fitted = tuple(predict(torque, samples, result.theta, result=result) for samples in problem.runs)
-    scored = tuple(predict(torque.with_runs([one]), one, result.theta, result=result) for one in unseen)
+    fitted = tuple(predict(result, problem, samples, SHOWN_ROWS) for samples in problem.runs)
+    scored = tuple(predict(result, problem.with_runs([samples]), samples, SHOWN_ROWS) for samples in unseen)
     rest = information if result.gains is None else observe(torque, progress=progress)
     rest = rest.without_known()
     robust = robust_fit(base_parameters(problem.model), rest)
     result = result.with_findings(
         explicit.findings
         + outlying_findings(problem, rest, outlying_blocks(rest, robust.theta))
-        + correlation_finding(fitted, result.clusters)
+        + correlation_finding(result, rest)
+        + lack_of_fit(fitted).findings
+        + run_differences(result, rest).findings(as_clusters(rest))
         + _more_motion(result, folder)
     )
     result = result.with_findings(_faults(asked, result, progress))
@@ -154,10 +162,11 @@ def page_again(
     result, faults = reopened.result, list[str]()
     predictions: tuple[Prediction, ...] = ()
     if not without_logs:
-        torque = as_identified(reopened.fit_problem(progress), result)
+        problem = reopened.fit_problem(progress)
         unseen = reopened.fitted_samples("validate", progress)
-        every = (*torque.runs, *unseen)
-        predictions = tuple(predict(torque.with_runs([run]), run, result.theta, result=result) for run in every)
+        predictions = tuple(
+            predict(result, problem.with_runs([run]), run, SHOWN_ROWS) for run in (*problem.runs, *unseen)
+        )
     links = {payload.name: payload.link for payload in reopened.model.payloads}
     worth = _worth_of_files(reopened, files, progress)
     project, date = reopened.as_fitted, reopened.date

@@ -274,7 +274,7 @@ class Follower:
         change = None if self.last is None else self.last.change
         files = {
             RESULT: text(data),
-            REPORT: render(result, (), project.name),
+            REPORT: render(result, (), f"{result.robot} · {project.name}", model=project.model()),
             CONVERGENCE: render_history(result, self.history.curves(result), project.name, change),
         }
         write_folder(folder, files, FOLLOWED_FILES)

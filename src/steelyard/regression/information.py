@@ -16,6 +16,8 @@ from steelyard.model.parameters import Layout
 
 # Blocks per run; beyond this number, neighbours are merged, so that memory stays constant for long logs.
 MOST_BLOCKS = 128
+# With this many runs, each is a cluster.
+RUNS_AS_CLUSTERS = 10
 # Name of the response that holds the torque of the parameters known beforehand.
 KNOWN = "known"
 # A time block: run, load case, index.
@@ -63,8 +65,9 @@ class Information:
     A triangle holds the standard columns that affect the joint (`columns[j]`, indices into the layout), then one column
     per response: the effort, shifted copies of it, and last, where parameters of a payload are known beforehand, the
     torque of these, whose columns are left out. `a + b` is the union of keyed blocks; blocks with equal keys are
-    stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s]; rows closer
-    than `guard` [s] resemble each other, since the parallel filter spreads what they hold (`folds.guarded_folds`).
+    stacked and reduced to a triangle again. `starts` is the time of the first row of every time block [s], `periods`
+    the period [s] of runs whose motion repeats itself; rows closer than `guard` [s] resemble each other, since the
+    parallel filter spreads what they hold (`folds.guarded_folds`).
     """
 
     layout: Layout
@@ -75,6 +78,7 @@ class Information:
     block_rows: Mapping[str, int]
     starts: Mapping[Time, float] = field(default_factory=dict)
     guard: float = 0.0
+    periods: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Information) -> Information:
         same = (
@@ -95,11 +99,9 @@ class Information:
         merged = dict(self.blocks)
         for key, triangle in other.blocks.items():
             merged[key] = merged[key] + triangle if key in merged else triangle
-        starts = {**other.starts, **self.starts}
-        guard = max(self.guard, other.guard)
-        return replace(
-            self, blocks=merged, block_rows={**self.block_rows, **other.block_rows}, starts=starts, guard=guard
-        )
+        starts, periods = {**other.starts, **self.starts}, {**other.periods, **self.periods}
+        rows, guard = {**self.block_rows, **other.block_rows}, max(self.guard, other.guard)
+        return replace(self, blocks=merged, block_rows=rows, starts=starts, guard=guard, periods=periods)
 
     def on(self, layout: Layout) -> Information:
         """The information on a model with fewer columns: those of `layout`, matched by name."""
@@ -192,25 +194,54 @@ class Information:
     def clusters(self, count: int, least_rows: int = 8) -> tuple[tuple[Time, ...], ...]:
         """Time blocks grouped into about `count` clusters of neighbours with nearly equal rows; none crosses a run.
 
-        A run gets a number of clusters in proportion to its rows, at least one. A cluster has at least `least_rows`
-        rows per joint, so that it represents a stretch of motion and not noise.
+        A run gets a number of clusters in proportion to its rows, at least one; with RUNS_AS_CLUSTERS runs or more,
+        each run is a cluster, since runs may differ. A cluster has at least `least_rows` rows per joint, so that it
+        represents a stretch of motion and not noise.
         """
         rows = dict.fromkeys(self.times, 0)
         for key, triangle in self.blocks.items():
             rows[key[:3]] += triangle.rows
         total = sum(rows.values())
         out: list[tuple[Time, ...]] = []
+        whole_runs = len({time[0] for time in self.times}) >= RUNS_AS_CLUSTERS
         for run in dict.fromkeys(time[:2] for time in self.times):
             members = [time for time in self.times if time[:2] == run]
             weight = np.array([rows[time] for time in members])
             most = min(len(members), int(weight.sum() / (least_rows * len(self.joints))))
             share = int(np.clip(round(count * weight.sum() / max(total, 1)), 1, max(most, 1)))
+            share = 1 if whole_runs else share
             middle = np.cumsum(weight) - 0.5 * weight
             group = np.minimum((middle * share / max(weight.sum(), 1)).astype(int), share - 1)
             for g in range(share):
                 cluster = tuple(m for m, k in zip(members, group, strict=True) if k == g)
                 if cluster:
                     out.append(cluster)
+        return tuple(out)
+
+    def phases(self, count: int, fewest: int = 5) -> tuple[tuple[tuple[str, str, int], ...], ...]:
+        """Time blocks in about `count` groups of equal phase in the period of their run, at least `fewest` per run; a
+        run that does not repeat itself is grouped by `clusters`.
+
+        Empty if no run repeats itself, or the blocks of one are longer than 1/`fewest` of its period.
+        """
+        if not self.periods:
+            return ()
+        out: list[tuple[tuple[str, str, int], ...]] = []
+        clusters = self.clusters(count)
+        for run in dict.fromkeys(time[0] for time in self.times):
+            own = [group for group in clusters if group[0][0] == run]
+            members = [time for time in self.times if time[0] == run]
+            if run not in self.periods or len(members) < 2:
+                out += own
+                continue
+            period, start = self.periods[run], self.starts[members[0]]
+            length = float(np.median(np.diff([self.starts[time] for time in members])))
+            parts = min(max(len(own), fewest), int(period / length))
+            if parts < fewest:
+                return ()
+            phase = [int(parts * ((self.starts[time] - start) / period % 1.0)) for time in members]
+            found = [tuple(t for t, k in zip(members, phase, strict=True) if k == g) for g in range(parts)]
+            out += [group for group in found if group]
         return tuple(out)
 
 

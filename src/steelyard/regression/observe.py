@@ -19,6 +19,7 @@ from steelyard.model.terms import Motion
 from steelyard.regression.decimation import DecimationStream, Decimator
 from steelyard.regression.folds import guard_seconds
 from steelyard.regression.information import KNOWN, MOST_BLOCKS, BlockKey, Information, Triangle
+from steelyard.regression.periods import SpeedRecord
 from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Piece, Samples
@@ -205,6 +206,7 @@ def observe(
     blocks: dict[BlockKey, Triangle] = {}
     block_rows: dict[str, int] = {}
     starts: dict[tuple[str, str, int], float] = {}
+    periods: dict[str, float] = {}
     for run in problem.runs:
         # known from the clock before the pass, so that no blocks have to be merged afterwards
         size = max(1, -(-row_count(problem, run, _furthest(shifts)) // MOST_BLOCKS))
@@ -215,7 +217,9 @@ def observe(
         rows = stream_rows(problem, run, tile, progress, shifts)
         if instruments is not None:
             rows = _with_instruments(rows, stream_rows(problem, instruments[run.name], tile, None, shifts))
+        speeds = SpeedRecord()
         for batch in _batches(rows, _BATCH):
+            speeds.add(batch.t, batch.v)
             for block, first in zip(*np.unique(batch.number // size, return_index=True), strict=True):
                 starts.setdefault((run.name, run.load, int(block)), float(batch.t[first]))
             moving = problem.moving(batch.v, batch.still) & alive[:, None]
@@ -223,6 +227,8 @@ def observe(
                 gatherer.add(batch, batch.inside & moving[share != 0.0].all(axis=0))
         for gatherer in gatherers:
             blocks.update(gatherer.finished())
+        if np.isfinite(found := speeds.period):
+            periods[run.name] = found
     if not blocks:
         names = ", ".join(run.name for run in problem.runs)
         raise EstimationError(
@@ -232,7 +238,7 @@ def observe(
         )
     layout = model.layout if instruments is None else instrument_layout(model.layout)
     guard = guard_seconds(problem.lowpass_hz)
-    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts, guard)
+    found = Information(layout, model.robot.axis_names, columns, responses, blocks, block_rows, starts, guard, periods)
     return _with_payloads(found, model, reach, copies) if model.payloads else found
 
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.regression.information import Information
 
+# Directions of a covariance below this fraction of the largest are rounding.
+RANK = 1e-13
+
 
 @dataclass(frozen=True)
 class Score:
@@ -52,3 +55,36 @@ def score_of(joints: Sequence[str], error: Array, effort: Array, rows: NDArray[n
 
     counts = {joint: int(count) for joint, count in zip(joints, rows, strict=True)}
     return Score(total, table(relative), table(rmse), counts, mask, table(size))
+
+
+def covariance_factor(covariance: Array, classical: Array) -> Array:
+    """L (b, k) with L Lᵀ the covariance of a prediction's parameters.
+
+    Parameters without a robust σ get the classical covariance, those without either (not excited, cancelled) zero.
+    """
+    known, told = (np.isfinite(np.diagonal(c)) for c in (covariance, classical))
+    own = np.outer(known, known)
+    other = np.outer(told & ~known, told & ~known)
+    whole = np.where(own, covariance, np.where(other, classical, 0.0))
+    size = np.sqrt(np.diagonal(whole))
+    scale = np.where(size > 0.0, size, 1.0)
+    values, vectors = np.linalg.eigh(np.nan_to_num(whole) / np.outer(scale, scale))
+    live = values > RANK * max(float(values.max(initial=0.0)), 1.0)
+    return scale[:, None] * vectors[:, live] * np.sqrt(values[live])
+
+
+def residual_deviation(information: Information, kept: Sequence[int], theta: Array, factor: Array) -> Array:
+    """s_j (n,) [N·m | N], the deviation of a row from the true parameters, from the fitted rows; NaN without rows.
+
+    s_j² = (‖y_j − W_j θ̂‖² + tr(W_j C W_jᵀ)) / r_j,   C = L Lᵀ with `factor` L (b, k) on the columns `kept`.
+    A fit absorbs part of the residual: E‖y − Wθ̂‖² = r s² − tr(W C Wᵀ), whatever the correlation of the rows.
+    """
+    whole = np.zeros((len(information.layout), factor.shape[1]))
+    whole[list(kept)] = factor
+    out = np.full(len(information.joints), np.nan)
+    for j, (columns, triangle) in enumerate(zip(information.columns, information.joint_triangles, strict=True)):
+        if triangle.rows:
+            w = triangle.r[:, : len(columns)]
+            rest = w @ theta[columns] + information.known(triangle.r) - triangle.r[:, len(columns)]
+            out[j] = np.sqrt((rest @ rest + np.sum((w @ whole[columns]) ** 2)) / triangle.rows)
+    return out

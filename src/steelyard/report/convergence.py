@@ -35,7 +35,8 @@ class Panel(NamedTuple):
 
 def render_history(result: Identification, curves: Sequence[Curve], title: str, change: Change | None = None) -> str:
     """The page; the same arguments give the same bytes."""
-    panels = [panel(curve, None if change is None else change.t) for curve in curves if len(curve.t)]
+    ranked = sorted((curve for curve in curves if len(curve.t)), key=lambda curve: -moved(curve))
+    panels = [panel(curve, None if change is None else change.t) for curve in ranked]
     return rendered(
         "convergence.html",
         title,
@@ -45,6 +46,16 @@ def render_history(result: Identification, curves: Sequence[Curve], title: str, 
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),
     )
+
+
+def moved(curve: Curve) -> float:
+    """The range of the later refreshes over their σ: the parameters that changed most come first."""
+    seen = np.isfinite(curve.y)
+    y, half = curve.y[seen], np.nan_to_num(curve.half[seen])
+    if not len(y):
+        return 0.0
+    later = slice(int(_EARLY * len(y)), None)
+    return float(np.ptp(y[later]) / max(0.5 * float(half[later].mean()), 1e-12 * float(np.abs(y).max()), 1e-300))
 
 
 def panel(curve: Curve, change: float | None = None) -> Panel:

@@ -1,4 +1,5 @@
-"""render_preview: a designed motion before it is run, as one HTML page of small pictures that needs no other file."""
+"""render_preview: a designed motion before it is run, as one HTML page that needs no other file: the σ to expect, the
+robot on its way, and small pictures of every joint."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
 from steelyard._arrays import Array
 from steelyard.design.constraints import MotionRules
@@ -14,9 +17,12 @@ from steelyard.design.forecast import Forecast
 from steelyard.motion.bounds import LimitUse
 from steelyard.motion.trajectory import Chain, Trajectory
 from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from steelyard.report.figures.skeleton import STEPS, ellipsoid, in_picture, robot_figure
+from steelyard.report.page import embedded_script, piece_html
 from steelyard.report.printers import html
+from steelyard.report.section import FigureChoice
 from steelyard.report.tables.design import forecast_table, limit_table
-from steelyard.report.templates import rendered
+from steelyard.report.templates import file_text, rendered
 
 # Points per line; a limit is drawn up to this multiple of the largest value.
 _POINTS, _FAR = 360, 4.0
@@ -64,6 +70,9 @@ def render_preview(
     return rendered(
         "preview.html",
         title,
+        robot=_robot(design, motions, rules),
+        script=Markup(file_text("page.js")),
+        plotly=embedded_script(get_plotlyjs()),
         verdict=verdict,
         warnings=warnings,
         notes=notes,
@@ -79,6 +88,19 @@ def render_preview(
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),
     )
+
+
+def _robot(design: Design, motions: Sequence[Trajectory], rules: Sequence[MotionRules]) -> Markup:
+    """The skeleton, with the bodies of the file if it gives them, moved through the motions."""
+    groups = []
+    for load, motion, own in zip(design.loads, motions, rules, strict=True):
+        model, t = own.model, np.linspace(0.0, motion.duration, STEPS)
+        nominal = model.layout.nominal
+        bodies = {} if nominal is None else {"file": [ellipsoid(one) for one in model.link_inertias(nominal)]}
+        drawn = {role: [one if in_picture(model, one) else None for one in every] for role, every in bodies.items()}
+        figure = robot_figure(model, motion.at(t)[0], t, drawn)
+        groups.append({"name": f"load {load}", "joints": [{"name": "", "figure": figure, "caption": ""}]})
+    return piece_html(FigureChoice(tuple(groups), label="Motion"))
 
 
 def joint_pictures(motion: Trajectory, rules: MotionRules) -> list[tuple[str, list[Drawn]]]:

@@ -142,7 +142,8 @@ def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:
             f"Run '{run.name}' has {longest} consecutive samples; a spectrum needs {_LEAST_SAMPLES}. Record longer, "
             "widen its window, or set cutoff_hz and lowpass_hz in [prepare]."
         )
-    length = min(longest, round(_SEGMENT_S * run.rate))
+    # a clock in the wrong unit makes a segment shorter than a spectrum
+    length = min(longest, max(round(_SEGMENT_S * run.rate), _LEAST_SAMPLES))
     frequency = np.asarray(np.fft.rfftfreq(length, 1.0 / run.rate)[1:], np.float64)
     # The second difference prevents leakage of slow motion into high frequencies; white noise has this shape in it. Its
     # mean stays: without it, noise would look like motion in the lowest bins, where the shape is almost zero.

@@ -1,9 +1,9 @@
-"""validate: scores of an identification and the nominal model on held-out runs. One pass, constant memory."""
+"""validate: scores of an identification and the nominal model on held-out runs. Two passes, constant memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from steelyard._notebook import Displayed
 from steelyard.errors import DataError, ModelError
 from steelyard.findings import Finding
 from steelyard.identification.plausibility import repeated_motions
-from steelyard.identification.prediction import as_identified
+from steelyard.identification.prediction import as_identified, band_of, predicted_parts
 from steelyard.identification.result import Identification
 from steelyard.identification.verdict import explained
 from steelyard.regression.decimation import DecimationStream
@@ -55,7 +55,8 @@ class Validation(Displayed):
 
     `filtered`: decimated rows after the parallel filter, as in the fit. `raw`: every sample, effort as measured.
     `by_run`: filtered scores of each run. `seen`: runs whose log was also used in the fit.
-    `findings`: joints whose effort never changes in a run; their rows of that run are not scored.
+    `findings`: joints whose effort never changes in a run; their rows of that run are not scored. `in_band`: fraction
+    of the filtered rows in the 95 % band of the prediction, by joint and "total"; empty where the result has no band.
     """
 
     robot: str
@@ -69,6 +70,7 @@ class Validation(Displayed):
     against_position: dict[str, tuple[Bin, ...]]
     seen: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    in_band: dict[str, float] = field(default_factory=dict)
 
     @property
     def relative_error(self) -> dict[str, float]:
@@ -86,6 +88,8 @@ class Validation(Displayed):
         )
         filtered, raw = (explained(score.relative_error[TOTAL]) for score in (self.filtered, self.raw))
         said = f"Explains {filtered} of the effort of {runs} (raw effort {raw}, {nominal})."
+        if self.in_band:
+            said += f" {self.in_band[TOTAL]:.1%} of the filtered efforts lie in their 95 % band."
         if not self.relative_error[TOTAL] < 1.0:
             said += " That is no better than predicting zero: check robot, payload, units and signs."
         return said
@@ -148,7 +152,22 @@ def validate(
         against_position=dict(zip(names, against_position.bins(), strict=True)),
         seen=tuple(run.name for run in held_out.runs if any(same_log(run, one) for one in fitted)),
         findings=(*held_out.constant_effort_findings(), *repeated_motions(problem.runs, held_out.runs)),
+        in_band=_in_band(result, held_out),
     )
+
+
+def _in_band(result: Identification, held_out: Problem) -> dict[str, float]:
+    """Fraction of the filtered efforts in the 95 % band of the prediction, in a second pass over the runs."""
+    band, names = band_of(result), held_out.model.robot.axis_names
+    if band is None:
+        return {}
+    counts = np.zeros((2, len(names)))
+    for run in held_out.runs:
+        for part in predicted_parts(held_out, run, result.theta, band):
+            counts += np.sum([part.inside, part.scored], axis=2) * ~run.constant_effort
+    inside, rows = (_with_sum(x) for x in counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return dict(zip((*names, TOTAL), (inside / rows).tolist(), strict=True))
 
 
 class _Part(NamedTuple):

@@ -24,7 +24,7 @@ LONGEST_S = 10
 # The address space of the process that reads [bytes], beyond what it has at the start.
 MEMORY = 2 << 30
 # Readers that decode in a process of their own.
-APART = ("mat", "hdf5", "gzip", "zip", "zstd")
+APART = ("mat", "hdf5", "parquet", "lerobot", "info", "gzip", "zip", "zstd")
 _PACKED = ("gzip", "zip", "zstd")
 _TEXTS = (
     "urdf", "mjcf", "sdf", "table", "shapes", "limits", "project", "result", "csv", "growing", "info", "mesh", *_PACKED,

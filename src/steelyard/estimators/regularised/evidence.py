@@ -153,7 +153,8 @@ def _widened(prior: Prior, kind: NDArray[np.int64], factors: Array) -> Prior:
 
 def _independent(information: Information, base: BaseParameters, weights: Array, prior: Prior) -> float:
     """τ, the fraction of the rows that is independent; 1 where blocks of time are too few to show it."""
-    found = solve(information, base, weights, prior=prior.in_base(base))
+    # by blocks of time: REPEATED stands for the errors that repeat themselves
+    found = solve(information, base, weights, prior=prior.in_base(base), phases=False)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.diagonal(found.covariance_classical) / np.diagonal(found.covariance)
     ratio = ratio[np.isfinite(ratio)]

@@ -27,12 +27,18 @@ def checked_weight(weight: float | None) -> None:
 
 
 def regularised(
-    information: Information, base: BaseParameters, prior: Array, weight: float | None, weights: Array | None = None
+    information: Information,
+    base: BaseParameters,
+    prior: Array,
+    weight: float | None,
+    weights: Array | None = None,
+    believed: Array | None = None,
 ) -> Estimate:
     """WLS with the rows [P | p] of a prior, in units of their standard deviation, times √weight.
 
     θ̂ = (A + w PᵀP)⁻¹ (Wᵀy + w Pᵀp): an error of the prior's mean also affects θ̂, so the covariance is that of the
-    data (leave-one-block-out) plus that of the prior, GᵀG with G = w P (A + w PᵀP)⁻¹. `weights` (n,) of the joints'
+    data (leave-one-block-out) plus that of the prior, H Hᵀ with H = (A + w PᵀP)⁻¹ w PᵀP B⁺. B are the rows of the
+    prior whose widths describe the error of its mean: `believed`, by default P itself. `weights` (n,) of the joints'
     rows, by default 1/σ_j.
     """
     weights = 1.0 / joint_deviations(information, base) if weights is None else weights
@@ -46,9 +52,11 @@ def regularised(
     rows = np.sqrt(weight) * prior[:, excited]
     together = triangular(np.concatenate([data, rows]))
     inverse = np.asarray(np.linalg.solve(together[: len(excited)], np.eye(len(excited))), float)
-    moved = np.sqrt(weight) * rows @ inverse @ inverse.T
+    moved = np.sqrt(weight) * inverse @ inverse.T @ rows.T
+    if believed is not None:
+        moved = moved @ prior[:, excited] @ np.linalg.pinv(believed[:, excited])
     covariance = found.covariance.copy()
-    covariance[np.ix_(excited, excited)] += moved.T @ moved
+    covariance[np.ix_(excited, excited)] += moved @ moved.T
     leaning = _leaning([base.names[k] for k in excited], rows, inverse)
     return replace(found, covariance=covariance).with_findings((*findings, *leaning))
 

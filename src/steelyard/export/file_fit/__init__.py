@@ -1,1 +1,1 @@
-"""What a robot file is worth: its values fitted over what the format can hold, and scored as its reader computes."""
+"""Robot files: values fitted over what the format can hold, and their errors, as the reader of the file computes."""

@@ -1,4 +1,4 @@
-"""FileValues: the standard set that a robot file gets, how it was chosen, and what the file is worth with it."""
+"""FileValues: the standard set that a robot file gets, how it was chosen, and the errors of the file with it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def file_values(
         theta = _truncated(form, chosen, held)
     notes = unlike_file(held.layout, theta)
     if why:
-        unknown = "; what the file is worth is not known" if isinstance(logged, str) else ""
+        unknown = "; the errors of the file are not known" if isinstance(logged, str) else ""
         notes = (
             f"The file holds the identified values without what {form.name} lacks, because {why}{unknown}.",
             *notes,

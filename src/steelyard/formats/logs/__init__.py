@@ -10,8 +10,6 @@ from steelyard.errors import DataError, printable
 from steelyard.formats.bags.bag import read_bag
 from steelyard.formats.logs.csv import read_delimited
 from steelyard.formats.logs.csv_dialect import unique
-from steelyard.formats.logs.lerobot import is_dataset, read_lerobot
-from steelyard.formats.logs.parquet import ParquetTable
 from steelyard.formats.packed import PACKED, ZSTD_MAGIC, packed_log, read_packed
 from steelyard.formats.reader_process.client import read_apart
 from steelyard.signals.episodes import one_episode
@@ -116,8 +114,7 @@ def _read_plain(
     if kind == BAGS:
         return read_bag(file, topic, salvage, progress)
     if kind == PARQUET:
-        table = ParquetTable.at(file)
-        return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
+        return read_apart("parquet", file, salvage)
     if kind == DELIMITED:
         return read_delimited(file, delimiter, salvage)
     return read_apart("hdf5" if kind == HDF5 else "mat", file, salvage)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from steelyard.formats.logs.parquet import ParquetTable
@@ -19,6 +20,12 @@ EPISODE = "episode_index"
 _MARKS = frozenset({EPISODE, "frame_index", "timestamp"})
 # data/chunk-000/file-000.parquet lies two folders below the dataset; copied files may lie fewer folders below.
 _FOLDERS_UP = 4
+
+
+def read_parquet(path: Path, salvage: bool = False) -> Recording:
+    """The recording in a Parquet file, of a LeRobot dataset or any other."""
+    table = ParquetTable.at(path)
+    return read_lerobot(table, salvage) if is_dataset(table) else table.recording(salvage=salvage)
 
 
 def is_dataset(table: ParquetTable) -> bool:

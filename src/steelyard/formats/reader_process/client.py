@@ -29,18 +29,18 @@ _idle: list[ReaderProcess] = []
 
 
 class ReaderDefectError(RuntimeError):
-    """An unexpected exception in a reader process; the message is its traceback."""
+    """An unexpected exception in a reader process; its traceback is a note."""
 
 
 def read_apart(kind: str, path: Path, salvage: bool = False) -> Recording:
-    """The recording in a file of a kind ("mat", "hdf5"), opened and read in processes of their own."""
+    """The recording in a file of a kind ("mat", "hdf5", "parquet"), opened and read in processes of their own."""
     file = LogFile.at(path)
     asked = {"kind": kind, "path": str(path), "salvage": salvage, "file": [file.size, file.modified_ns]}
     (head,) = (head for head, _ in _answers(asked, path))
     found = head["recording"]
     return Recording(
         found["name"], tuple(found["columns"]), found["source"], found["rows"], _RowsApart(file, asked),
-        notes=tuple(found["notes"]), others=tuple(found["others"]),
+        notes=tuple(found["notes"]), others=tuple(found["others"]), episode_column=found["episode_column"],
     )  # fmt: skip
 
 
@@ -76,6 +76,7 @@ class ReaderProcess:
         paths = [os.path.abspath(place) for place in sys.path]
         command = [sys.executable, "-I", "-c", _SERVE.format(_SERVER), json.dumps(paths), str(int(1e9 * self.memory))]
         threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+        threads["POLARS_MAX_THREADS"] = "4"  # each reserves address space
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env=os.environ | threads,
@@ -102,10 +103,9 @@ class ReaderProcess:
         timer.start()
         try:
             line = self.replies.readline()
-            head = json.loads(line) if line.endswith(b"\n") else None
-            block = {}
-            for name in columns if head is not None and "end" not in head else ():
-                block[name] = self._numbers(head["rows"])
+            head: dict[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None
+            rows = None if head is None or "end" in head else head.get("rows")
+            block = {} if rows is None else {name: self._numbers(rows) for name in columns}
         except (ValueError, EOFError):
             head, block = None, {}
         finally:
@@ -126,7 +126,7 @@ class ReaderProcess:
 
     def _numbers(self, rows: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         out = np.empty(rows)
-        view, got = memoryview(out).cast("B"), 0
+        view, got = memoryview(out.view(np.uint8).data), 0
         while got < view.nbytes:
             more = self.replies.readinto(view[got:])  # type: ignore[attr-defined]
             if not more:
@@ -178,7 +178,9 @@ def _again(head: dict[str, Any], path: Path, memory: float) -> Exception:
             f"again in parts, or set the environment variable {MEMORY_GB[0]} to a larger number."
         )
     if "trace" in head:
-        return ReaderDefectError(head["trace"])
+        defect = ReaderDefectError(f"{kind}: {message}")
+        defect.add_note(head["trace"])  # for the report of the defect
+        return defect
     found = getattr(errors, kind, DataError)
     error = found.__new__(found)
     Exception.__init__(error, message)

@@ -61,11 +61,15 @@ def _answer(asked: dict[str, Any], opened: dict[str, Recording], send: Callable[
             send({"rows": arrays[0].size}, *arrays)
         send({"end": True})
         return
-    fields = ("name", "columns", "source", "rows", "notes", "others")
+    fields = ("name", "columns", "source", "rows", "notes", "others", "episode_column")
     send({"end": True, "recording": {name: getattr(recording, name) for name in fields}})
 
 
 def _reader(kind: str) -> Callable[[Path, bool], Recording]:
+    if kind == "parquet":
+        from steelyard.formats.logs.lerobot import read_parquet
+
+        return read_parquet
     if kind == "mat":
         from steelyard.formats.logs.mat import read_mat
 

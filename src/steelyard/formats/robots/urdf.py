@@ -361,7 +361,7 @@ def required(element: Element, key: str, what: str) -> float:
 def _within(value: float, what: str, key: str) -> float:
     """A size, place or mass; limits of joints may be any number."""
     if abs(value) > LARGEST:
-        raise RobotError(f"{what} {key}: {value:g} is beyond {LARGEST:g}, which is in no unit.")
+        raise RobotError(f"{what} {key}: {value:g} is too large: no unit has numbers beyond {LARGEST:g}.")
     return value
 
 

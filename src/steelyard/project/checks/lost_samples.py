@@ -13,8 +13,8 @@ from steelyard.project.checks.signals import Fault
 from steelyard.project.checks.tracks import Track
 
 # Zeros count between neighbours of one sign that are larger than this share of the signal's own size, and than this
-# many usual steps between rows; at least so many times.
-_SIZE, _STEPS, _TIMES = 0.1, 5.0, 3
+# many of its largest steps between rows (19 of 20 are smaller); at least this often.
+_SIZE, _STEPS, _TIMES = 0.1, 2.0, 3
 # Windows [s] in which an effort hardly changes: its spread is below this share of that of the log ...
 WINDOW_S, QUIET = 0.5, 0.005
 # ... although its joint changes its speed by this share of the top speed; in at least this share of the log.
@@ -63,9 +63,9 @@ def lost(x: Array) -> list[tuple[int, int]]:
     change = np.diff(zero)
     firsts, stops = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
     steps = np.abs(np.diff(x))
-    inside = (x[1:] != 0.0) & (x[:-1] != 0.0)
-    usual = float(np.median(steps[inside])) if inside.any() else np.inf
-    least = max(_SIZE * float(np.sqrt(np.mean(x**2))), _STEPS * usual)
+    inside = steps[(x[1:] != 0.0) & (x[:-1] != 0.0) & (steps > 0.0)]
+    large = float(np.quantile(inside, 0.95)) if len(inside) else np.inf
+    least = max(_SIZE * float(np.sqrt(np.mean(x**2))), _STEPS * large)
     out = []
     for first, stop in zip(firsts, stops, strict=True):
         if first == 0 or stop == len(x):

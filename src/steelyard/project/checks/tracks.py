@@ -163,7 +163,8 @@ def traces_of(tracks: Sequence[Track], band: float, time_factor: float = 1.0) ->
         for first in np.linspace(0, size - keep // count, count).astype(int):
             part = slice(int(first), int(first) + keep // count)
             start = trace.start + int(first) / trace.rate
-            out.append(Trace(trace.rate, *(x[:, part] for x in trace.arrays), trace.run, start))
+            q, v, a, effort = (x[:, part] for x in trace.arrays)
+            out.append(replace(trace, q=q, v=v, a=a, effort=effort, start=start))
     return tuple(out)
 
 
@@ -186,5 +187,5 @@ def _even(track: Track, band: float, time_factor: float) -> Iterator[Trace]:
         v = np.gradient(smooth[:n], step, axis=1)
         a = np.gradient(v, step, axis=1)
         inner = slice(edge, count - edge, thin)
-        arrays = (np.ascontiguousarray(y[:, inner]) for y in (smooth[:n], v, a, smooth[n:]))
-        yield Trace(rate / thin, *arrays, track.name, float(here[0]) + edge / rate)
+        q, v, a, effort = (np.ascontiguousarray(y[:, inner]) for y in (smooth[:n], v, a, smooth[n:]))
+        yield Trace(rate / thin, q, v, a, effort, track.name, float(here[0]) + edge / rate)

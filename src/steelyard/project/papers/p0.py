@@ -11,7 +11,7 @@ from steelyard._arrays import Array
 from steelyard.estimators import WLS, Essential
 from steelyard.estimators.standard_set import closest
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.parameters import Layout
@@ -35,7 +35,7 @@ from steelyard.project.papers.setups.tx40 import (
 )
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice
 from steelyard.report.table import Table, TableColumn, table
 
@@ -262,7 +262,7 @@ def torques(one: SimulatedFit, sets: Table2, seed: int) -> tuple[Table, FigureCh
     made = {}
     for name, problem in problems.items():
         run = replace(problem.runs[0], name=name)
-        made[name] = predict(problem.with_runs([run]), run, one.standard)
+        made[name] = predict_rows(problem.with_runs([run]), run, one.standard)
     cells = []
     for j, joint in enumerate(made["fitted"].joints):
         errors = [_relative(x.measured[j] - x.predicted[j], x.measured[j]) for x in made.values()]

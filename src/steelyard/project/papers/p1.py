@@ -42,7 +42,7 @@ RULES: dict[str, UpdateRule] = {
     "(24), σ_D true": Published(inertia="truth"),
     "normalised": Normalised(),
 }
-# From so many programs on, medians over them are compared sharply.
+# From this many programs on, medians over them are compared sharply.
 MANY = 10
 INDEFINITE = np.array([2.0, 0.5, 3.0, 0.1])
 ENTRIES = ("p1", "p2", "p3", "p5")

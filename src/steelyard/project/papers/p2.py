@@ -11,7 +11,7 @@ from steelyard._arrays import Array, single_threaded
 from steelyard.estimators import TLS, Estimate, Estimator, Gains, TLSMixed
 from steelyard.estimators.estimator import GainEstimate
 from steelyard.identification.identify import identify
-from steelyard.identification.prediction import as_identified, predict
+from steelyard.identification.prediction import as_identified, predict_rows
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
@@ -26,7 +26,7 @@ from steelyard.project.papers.setups import kr270
 from steelyard.regression.information import Information, Triangle
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.signals.samples import Samples
@@ -201,7 +201,7 @@ def cross_test(arm: Arm270, result: Identification, seed: int) -> tuple[Table, F
     """Currents times identified gains, and W χ, on motions that were not fitted."""
     samples = kr270.logged(kr270.runs(seed=101), arm.model.robot, NOISE, seed + 500)
     problem = as_identified(problem_of(arm.model, samples), result)
-    made = [predict(problem.with_runs([run]), run, result.theta) for run in samples]
+    made = [predict_rows(problem.with_runs([run]), run, result.theta) for run in samples]
     names = {"free1": "without payload", "loaded1": "with payload"}
     shown = [replace(one, run=names[one.run]) for one in made if one.run in names]
     joints = shown[0].joints

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.estimators import TLS, Gains, TLSMixed
 from steelyard.formats.robots import read_robot
-from steelyard.identification.prediction import as_identified, predict
+from steelyard.identification.prediction import as_identified, predict_rows
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
@@ -49,7 +49,7 @@ from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, pa
 from steelyard.project.papers.printed_tables import lines_of, printed
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice, Piece
 from steelyard.report.table import Table, TableColumn, table
 from steelyard.signals.samples import Samples
@@ -259,7 +259,7 @@ def _cross_validated(own: Weighing, seed: int) -> FigureChoice:
     problem = as_identified(Problem(own.model, samples, rest=0.0, motor_rows=True), own.result)
     made = []
     for one in samples:
-        prediction = predict(problem.with_runs([one]), one, own.result.theta)
+        prediction = predict_rows(problem.with_runs([one]), one, own.result.theta)
         made.append(replace(prediction, run=f"load {one.load}"))
     return FigureChoice(tuple(run_figures(one, own.model.layout) for one in made))
 

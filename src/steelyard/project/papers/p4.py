@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.estimators import DIDIM, IV, Essential, Estimator
-from steelyard.identification.prediction import predict
+from steelyard.identification.prediction import predict_rows
 from steelyard.identification.result import Identification
 from steelyard.project.papers.misprints import misprint_part
 from steelyard.project.papers.p4_motions import (
@@ -43,7 +43,7 @@ from steelyard.project.papers.setups.closed_loop import (
     iterations,
     simulated_error,
 )
-from steelyard.report.figures import run_figures
+from steelyard.report.figures.effort import run_figures
 from steelyard.report.section import FigureChoice
 from steelyard.report.table import Emphasis, Table, TableColumn, table
 from steelyard.validation.forward import forward_validation
@@ -209,7 +209,7 @@ def torques(nominal: Nominal, seed: int) -> tuple[Table, FigureChoice]:
     didim = nominal.right[2]
     for name, problem in (("fitted motion", fitted), ("unseen motion", unseen)):
         (run,) = problem.runs
-        made.append(run_figures(replace(predict(problem, run, didim.theta), run=name), didim.base.layout))
+        made.append(run_figures(replace(predict_rows(problem, run, didim.theta), run=name), didim.base.layout))
     return own, FigureChoice(tuple(made))
 
 

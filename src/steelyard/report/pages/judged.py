@@ -34,9 +34,7 @@ def validation_page(
     parts = (
         findings_part(findings),
         ComposedPart("errors", "Errors", [validation_table(judged), validated_runs_table(judged)]),
-        ComposedPart(
-            "effort", "Measured and predicted effort", [FigureChoice(efforts, linked=True)] if efforts else []
-        ),
+        ComposedPart("effort", "Measured and predicted effort", drawn),
         ComposedPart("friction", "Friction", [FigureChoice(friction, label="Against")] if friction else []),
     )
     facts = f"Robot {result.robot} · estimator {result.estimator} · logs: {', '.join(one.run for one in predictions)}"

@@ -1,4 +1,4 @@
-"""Section of robot files: what a URDF or MJCF of this result is worth on its logs."""
+"""Section of robot files: the errors of a URDF or MJCF of this result on its logs."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ def _files(subject: ReportSubject) -> Sequence[Piece]:
     ]
 
 
-FILES = Section("files", "What a robot file is worth", _files, "Robot files")
+FILES = Section("files", "Errors of robot files", _files, "Robot files")

@@ -1,4 +1,4 @@
-"""Table of what an exported file is worth: errors on fitted and unseen rows, and what it lacks, per joint."""
+"""Table of the errors of an exported file on fitted and unseen rows, and what it lacks, per joint."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Grams(NamedTuple):
         return Products(self.ww, wy, np.einsum("ji,fjik,jk->fj", mix, self.yy, mix), self.rows)
 
 
-class Part(NamedTuple):
+class Branch(NamedTuple):
     """Joints whose rows share columns, such as those of a finger, and all columns of these rows."""
 
     joints: NDArray[np.int64]
@@ -106,8 +106,8 @@ class Verdict(NamedTuple):
     @property
     def score(self) -> Score:
         """The errors in N·m or N and relative to the efforts, in total and per joint."""
-        squares = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
-        return score_of(self.joints, *squares, self.rows.astype(np.int64), "rows left out, moving")
+        error, effort = (np.nan_to_num(part).sum(axis=0) for part in (self.error, self.effort))
+        return score_of(self.joints, error, effort, self.rows.astype(np.int64), "rows left out, moving")
 
     def gain_over(self, other: Verdict) -> tuple[float, float]:
         """Σ_j log(relative error of `other` / of this), and its jackknife deviation over the folds."""
@@ -199,7 +199,7 @@ class Trial:
         return self._scored(self.as_logged.mixed(mix), parts)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Branch, ...]:
         """The parts of the robot that share no column."""
         links = coo_array(
             (np.ones(len(self.model.places)), self.model.places.T), (self.model.robot.dof, len(self.model.layout))
@@ -208,7 +208,7 @@ class Trial:
         count, label = connected_components(shared, directed=False)
         joints = [np.flatnonzero(label == k) for k in range(count)]
         return tuple(
-            Part(own, np.unique(self.model.places[np.isin(self.model.places[:, 0], own), 1])) for own in joints
+            Branch(own, np.unique(self.model.places[np.isin(self.model.places[:, 0], own), 1])) for own in joints
         )
 
     def grams(self, traces: Sequence[Trace], joints: Sequence[int] | None = None) -> Grams:
@@ -272,7 +272,7 @@ class Trial:
         coulomb, viscous = ([layout.index(f"{joint}.{symbol}") for joint in joints] for symbol in ("Fc", "Fv"))
         return np.array(coulomb), np.array(viscous)
 
-    def _scored(self, products: Products, parts: Sequence[Part]) -> Verdict:
+    def _scored(self, products: Products, parts: Sequence[Branch]) -> Verdict:
         """The verdict with these parts of the robot scored again, and the others as logged."""
         names = self.model.robot.axis_names
         every = sum(len(part.joints) for part in parts) == len(names)
@@ -285,7 +285,7 @@ class Trial:
             rows[part.joints] = counted[part.joints]
         return Verdict(error, effort, names, rows)
 
-    def _part_scored(self, products: Products, part: Part) -> tuple[Array, Array]:
+    def _part_scored(self, products: Products, part: Branch) -> tuple[Array, Array]:
         """Leave one fold out, fit the others, score it; weights from the scores, in three iterations. Squares of the
         residual and of the effort, (F, joints of the part)."""
         ww = products.ww[np.ix_(np.arange(FOLDS), part.joints, part.columns, part.columns)]
@@ -303,7 +303,7 @@ class Trial:
             error = np.maximum(predicted + effort, 0.0)
         return np.where(rows > 0, error, np.nan), np.where(rows > 0, effort, np.nan)
 
-    def _fitted(self, part: Part, ww: Array, wy: Array, weight: Array) -> Array:
+    def _fitted(self, part: Branch, ww: Array, wy: Array, weight: Array) -> Array:
         """θ (F, columns of the part) = argmin Σ_j w_j ‖y_j − W_jθ‖² + prior, with friction kept from driving.
 
         A joint whose effort falls where its speed becomes positive (Fc < 0) gets neither Fc nor a negative Fv. A

@@ -17,7 +17,7 @@ from steelyard.project.checks.hypotheses.unknowns import Equations
 # Gravity must turn by this angle [degrees], and by this many deviations. Two real arms with files that are 30 % wrong
 # show up to 1.6 degrees.
 LEAST_ANGLE, SURE_ANGLE = 3.0, 4.0
-# The file's bodies in the gravity found must leave less of the efforts than this: else they are not to be trusted.
+# The file's bodies in the gravity found must leave less of the efforts than this: else the file is not used.
 _WORST = 0.6
 # They must also explain the efforts better than in the stated gravity, as a sum of logarithms over the joints.
 _GAIN = 0.1
@@ -67,7 +67,8 @@ def _by_file(trial: Trial) -> Iterator[Suspect]:
     if angle < max(LEAST_ANGLE, SURE_ANGLE * sigma) or left > _WORST or gain < _GAIN:
         return
     if angle > _REVERSED and not _moves_as_filed(floating, weight, still):
-        return  # all efforts are reversed
+        yield _reversed(trial, gain)
+        return
     g = usual * found.value / size
     share = size / usual
 
@@ -105,7 +106,7 @@ def _along_axes(trial: Trial) -> Iterator[Suspect]:
 
 
 def _moves_as_filed(floating: Equations, weight: Array, still: Array) -> bool:
-    """Whether inertia has the sign of the file, or friction if the motion is too slow to tell: else all efforts are
+    """Whether inertia has the sign of the file, or friction if the motion is too slow to show it: else all efforts are
     reversed, and not gravity."""
     found = floating.tested([weight, still])
     scale, std = 1.0 + float(found.value[1]), float(found.std[1])
@@ -126,6 +127,24 @@ def _suspect(trial: Trial, g: Array, gain: float, spread: float, finding: Callab
     edit = Edit((), gravity=g)
     sure = gain >= SURE * spread
     return Suspect(edit, trial.baseline, trial.verdict(edit), gain, spread, sure, gain, finding)
+
+
+def _reversed(trial: Trial, gain: float) -> Suspect:
+    """All efforts reversed: weight and inertia both have the wrong sign, with or without friction."""
+    n = trial.model.robot.dof
+    edit = Edit(tuple(range(n)), effort=-np.eye(n))
+
+    def finding(s: Suspect) -> Finding:
+        return Finding(
+            "wrong-sign",
+            "error",
+            "the efforts of all joints have the wrong sign: weight and inertia of the file's bodies fit them with the "
+            "opposite sign. Torque sensors behind the gears that measure reactions do this",
+            "all joints",
+            "set sign = -1 in [channels] effort; for sensors behind the gears remove the term 'rotor' too",
+        )
+
+    return Suspect(edit, trial.baseline, trial.verdict(edit), gain, 0.0, True, gain, finding)
 
 
 def _compensated(s: Suspect) -> Finding:

@@ -50,8 +50,8 @@ class PaperPage:
 
     @property
     def printed_numbers(self) -> int:
-        """Numbers that the paper prints and that stand next to ours."""
-        return sum(printed_numbers(own) for own in self.tables.values())
+        """Numbers that the paper prints and that stand next to ours, counted once: a recording compares them again."""
+        return sum(printed_numbers(own) for name, own in self.tables.items() if not name.startswith("recorded"))
 
     @property
     def broken(self) -> tuple[Claim, ...]:
