@@ -44,6 +44,7 @@ from steelyard.project.project import (
     TimeSpec,
     read_project,
 )
+from steelyard.report.lamps import LampLimits
 from steelyard.signals.channels import EFFORT_UNITS, POSITION_UNITS, TIME_UNITS, VELOCITY_UNITS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,6 +77,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "## [experiment]": ExperimentSpec,
     "## [controller]": ControllerSpec,
     "## [loop]": LoopSpec,
+    "## [lamps]": LampLimits,
 }
 
 

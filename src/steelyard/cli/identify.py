@@ -72,11 +72,10 @@ def report_again(
     out: Annotated[Path | None, typer.Option(help="Page to write. Default: report.html of the run folder.")] = None,
     without_logs: Annotated[
         bool,
-        typer.Option(
-            "--without-logs",
-            "--no-data",
-            help="Leave out the figures that need the logs of the fit: raw signals, spectra.",
-        ),
+        typer.Option("--without-logs", help="Leave out the figures that need the logs of the fit."),
+    ] = False,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Leave out raw signals and spectra, for a page to share.")
     ] = False,
     files: Annotated[
         str,
