@@ -63,7 +63,9 @@ def _by_file(trial: Trial) -> Iterator[Suspect]:
             yield _suspect(trial, np.zeros(3), np.log(worse / left) * len(trial.active), 0.0, _compensated)
         return
     angle = float(np.degrees(np.arccos(np.clip(found.value @ stated / (size * usual), -1.0, 1.0))))
-    sigma = float(np.degrees(np.linalg.norm(found.std) / size))
+    # across the direction found: what is uncertain along it is the size
+    along = np.abs(found.value) / size
+    sigma = float(np.degrees(np.sqrt(max(found.std @ found.std - (found.std @ along) ** 2, 0.0)) / size))
     if angle < max(LEAST_ANGLE, SURE_ANGLE * sigma) or left > _WORST or gain < _GAIN:
         return
     if angle > _REVERSED and not _moves_as_filed(floating, weight, still):
