@@ -18,6 +18,7 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError, SteelyardError
 from steelyard.estimators import WLS, Consistent, ConsistentGains, Estimate, Gains, named_estimator
 from steelyard.estimators.consistent import consistent_gains
+from steelyard.estimators.consistent.consistent import Choice
 from steelyard.estimators.consistent.priors import REGULARISERS, pull
 from steelyard.estimators.consistent.slack import SLACK
 from steelyard.estimators.estimator import options_of
@@ -210,7 +211,7 @@ def test_cvxpy_agrees(noisy: Case, regulariser: str, weight: float) -> None:
 
 
 def test_slack_is_the_strongest_prior_of_the_bodies_that_hardly_costs(noisy: Case) -> None:
-    def misfit(weight: float | str) -> tuple[float, float]:
+    def misfit(weight: float | Choice) -> tuple[float, float]:
         found = Consistent(weight, "pull-back").estimate(None, noisy.base, noisy.information)
         assert found.certificate is not None
         return float(np.linalg.norm(noisy.rows @ np.append(-found.value, 1.0))), found.certificate.weight

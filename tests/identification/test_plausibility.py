@@ -25,7 +25,7 @@ FILTERS = {"lowpass_hz": 8.0, "decimate": 6}
 def with_tool(stated: Array) -> Identification:
     """Two runs without and two with the tool, whose parameters are stated as `stated`."""
     robot = arm(3)
-    known = dict(zip(INERTIAL, stated.tolist(), strict=True))
+    known: dict[str, float] = dict(zip(INERTIAL, stated.tolist(), strict=True))
     tool = Payload("tool", robot.links[-1].name, known=known)
     model = Model(robot, model_of(robot).terms, payloads=(tool,))
     theta = truth_of(model).copy()

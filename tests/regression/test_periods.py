@@ -139,7 +139,7 @@ def test_adjusted_scores_are_unbiased_for_white_noise() -> None:
     r = triangular(w)
     for _ in range(2000):
         y = rng.normal(size=60)
-        theta = np.linalg.lstsq(w, y, rcond=None)[0]
+        theta = np.asarray(np.linalg.lstsq(w, y, rcond=None)[0], np.float64)
         total += adjusted_scores([np.column_stack([w[g], y[g]]) for g in parts], theta, r)
     np.testing.assert_allclose(np.diagonal(total / 2000), np.diagonal(np.linalg.inv(w.T @ w)), rtol=0.15)
 

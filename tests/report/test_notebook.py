@@ -46,9 +46,8 @@ def test_every_main_type_shows_itself() -> None:
         assert "@scope" in html
         assert shown.to_polars().height > 0
     assert result.verdict in Outline(result._repr_html_()).text
-    design = sy.design_excitation(
-        model, duration=4.0, harmonics=2, starts=1, iterations=3, rng=np.random.default_rng(0)
-    )
+    limits = sy.MotionLimits(*(np.array([x, x]) for x in (-1.0, 1.0, 1.0, 4.0)))
+    design = sy.design_excitation(model, limits, 4.0, family=sy.design.FourierFamily(2), starts=1, iterations=3)
     assert "σ to expect" in design._repr_html_()
     assert design.to_polars()["std"].to_list() == pytest.approx(design.forecast.std.tolist())
 

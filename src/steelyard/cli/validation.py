@@ -62,7 +62,7 @@ def validate_logs(
     as_json: JsonFlag = False,
 ) -> None:
     """The scores of the nominal model, if there is one, are printed next to those of the result."""
-    from steelyard.identification.prediction import as_identified, predict
+    from steelyard.identification.prediction import predict
     from steelyard.project.documents import record
     from steelyard.project.reopen import reopen
     from steelyard.report.pages.judged import validation_page
@@ -79,10 +79,7 @@ def validate_logs(
         judged = validate(reopened.result, problem, runs, progress)
         driven = forward_validation(reopened.result, problem, progress) if simulated else None
         found = reopened.result
-        torque = as_identified(problem, found)
-        rows_of = (
-            [] if page is None else [predict(torque.with_runs([run]), run, found.theta, result=found) for run in runs]
-        )
+        rows_of = [] if page is None else [predict(found, problem.with_runs([run]), run) for run in runs]
     findings = judged.findings + reopened.load_findings(runs)
     total = judged.relative_error["total"]
     failed = fail_above is not None and not total <= fail_above

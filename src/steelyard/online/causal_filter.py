@@ -198,7 +198,7 @@ class CausalRows:
                     "[prepare]."
                 )
             t, x = t[finite], x[:, finite]
-        x = measurable(x, "chunk", [f"channel {k + 1}" for k in range(len(x))], np.arange(len(t)))
+        x = measurable(x, "chunk", [f"channel {k + 1}" for k in range(len(x))], range(len(t)))
         step = np.diff(t, prepend=self.last)
         if np.any(step < 0.0):
             row = int(np.argmax(step < 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard._arrays import LARGEST, Array
 from steelyard.errors import DataError
@@ -13,7 +14,7 @@ from steelyard.errors import DataError
 SMALLEST = 1.0 / LARGEST
 
 
-def measurable(x: Array, log: str, columns: Sequence[str], rows: Sequence[int] | Array) -> Array:
+def measurable(x: Array, log: str, columns: Sequence[str], rows: Sequence[int] | NDArray[np.int64]) -> Array:
     """Values (columns, rows) with zero for what is too small to be measured; an error for what is too large. `rows` are
     counted from 0."""
     size = np.abs(x)
