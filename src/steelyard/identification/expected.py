@@ -24,8 +24,9 @@ FOLDS, FEWEST_RUNS = 10, 5
 # With fewer folds, or if a fit without one of them keeps less than this share of the rows, nothing can be expected.
 FEWEST_FOLDS, LEAST_KEPT = 4, 0.5
 # Mixed motion, in which every joint does what it did in the log at another time than the others:
-# Samples of all runs, spread over them (at least the second number of every run), and the number of mixtures.
-SAMPLES, FEWEST_SAMPLES, MIXTURES = 512, 64, 3
+# Samples of all runs, spread over the beginning of each (at least the second number of every run), its length [s], so
+# that a long log is not read again, and the number of mixtures.
+SAMPLES, FEWEST_SAMPLES, BEGINNING_S, MIXTURES = 512, 64, 60.0, 3
 # Joint j starts j times this part of the run later: the golden section keeps all joints apart.
 PART = 0.5 * (np.sqrt(5.0) - 1.0)
 
@@ -156,6 +157,8 @@ def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array
     count = max(FEWEST_SAMPLES, SAMPLES // len(problem.runs))
     for run in problem.runs:
         q, v, a, t = _thinned(run, count)
+        if not len(t):
+            continue  # a stream keeps no samples
         for k in range(MIXTURES + 1):
             speed = _rolled(v, k)
             found = problem.model.regressor(_rolled(q, k), speed, _rolled(a, k), t, run.load)[:, columns]
@@ -169,17 +172,19 @@ def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array
 
 
 def _thinned(run: Samples, count: int) -> tuple[Array, Array, Array, Array]:
-    """q, v, a (n, m) and t (m,) [s] of about `count` clean samples, evenly spread over the run."""
-    step = max(1, sum(s.clean[1] - s.clean[0] for s in run.stretches) // count)
-    parts: list[Array] = []
+    """q, v, a (n, m) and t (m,) [s] of about `count` clean samples, evenly spread over the beginning of the run."""
+    most = min(sum(s.clean[1] - s.clean[0] for s in run.stretches), round(BEGINNING_S * run.rate))
+    step, got = max(1, most // count), 0
+    parts = [np.zeros((3 * len(run.joints) + 1, 0))]
     for piece in run.open():
         stretch = run.stretches[piece.stretch]
         place = piece.first + np.arange(piece.q.shape[1])
         chosen = (place >= stretch.clean[0]) & (place < stretch.clean[1]) & (place % step == 0)
         t = stretch.start - run.stretches[0].start + place / run.rate
         parts.append(np.concatenate([piece.q, piece.v, piece.a, t[None]])[:, chosen])
-    if not parts:
-        raise EstimationError(f"Run '{run.name}' has no samples.")
+        got += int(chosen.sum())
+        if got >= count:
+            break
     q, v, a, t = np.split(np.concatenate(parts, axis=1), [n := len(run.joints), 2 * n, 3 * n])
     return q, v, a, t[0]
 
