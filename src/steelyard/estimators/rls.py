@@ -48,8 +48,11 @@ class RLS(Estimator):
         if self.forgetting == "none":
             return found
         assert found.refit is not None
-        refit = replace(found.refit, information=remembered)
-        return replace(found, refit=refit).with_findings((self._finding(remembered),))
+        found = replace(found, refit=replace(found.refit, information=remembered))
+        if self.forgetting == "directional":  # one block of time is left, which has classical error bars alone
+            kept = tuple(finding for finding in found.findings if finding.code != "few-blocks")
+            found = replace(found, covariance=found.covariance_classical, findings=kept)
+        return found.with_findings((self._finding(remembered),))
 
     def _finding(self, remembered: Information) -> Finding:
         rows = remembered.rows()
