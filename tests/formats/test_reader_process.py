@@ -93,6 +93,24 @@ def test_a_mat_file_that_unpacks_to_gigabytes(tmp_path: Path, monkeypatch: pytes
     refused(tmp_path / "bomb.mat", "needs more than 0.2 GB of memory to decode", MEMORY_GB[0])
 
 
+def test_relative_paths_start_in_the_folder_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it changed folder: the process that answers was started in another one."""
+    for k, name in enumerate(("one", "other")):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        savemat("a.mat", {"t": T, "q": T + k}, oned_as="column")
+        os.utime("a.mat", (0, 0))  # the same size and time, but another file
+        blocks = list(read_recording(Path("a.mat")).chunks(("q",)))
+        np.testing.assert_array_equal(np.concatenate([block["q"] for block in blocks]), T + k)
+        with gzip.open("b.csv.gz", "wt") as file:
+            file.write("t\n0\n1\n")
+        whole(Path("b.csv.gz"))
+    (tmp_path / "other" / "a.mat").rename(tmp_path / "a.mat")
+    (tmp_path / "other" / "b.csv.gz").unlink()
+    (tmp_path / "other").rmdir()
+    whole(tmp_path / "a.mat")
+
+
 def test_hdf5_that_declares_more_than_it_holds(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "bomb.h5", "w") as file:
         file.create_dataset("q", shape=(10**11,), dtype="f8", chunks=(1 << 16,))

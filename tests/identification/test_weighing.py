@@ -491,7 +491,7 @@ def test_a_payload_has_a_frame_and_a_link(tmp_path: Path, logs: Path) -> None:
         (BOX + "known = { m = 2.0 }", "box", "Unknown parameter 'm'"),
         (BOX + "known = { M = -2.0 }", "box", "known M = -2.0 is not a possible value"),
         (BOX + "std = { M = 0.1 }", "box", "std is given for M, which known does not contain"),
-        (BOX + "xyz = [0.0, 0.0, inf]", "box", "xyz [m] and rpy [rad] must be finite"),
+        (BOX + "xyz = [0.0, 0.0, inf]", "box", "xyz [m], rpy [rad], mass [kg], com [m] and inertia_com must be finite"),
         (BOX + 'link = "hand"', "box", "Unknown link 'hand'. Valid: link1, link2."),
         (BOX + "weight = 2.0", "box", "Unknown key in [payload] 'weight'. Valid: name, link, xyz, rpy, known"),
         (BOX, "bax", "no run carries the payload 'box'; set load = \"box\" on the runs that do. Loads of the runs: "),

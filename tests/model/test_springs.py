@@ -612,9 +612,19 @@ def test_check_says_when_a_spring_has_no_effect() -> None:
 
 def test_check_of_too_short_a_log_says_that_it_cannot_say() -> None:
     model, theta = balanced_kr270()
-    q, v, a = random_fourier(model.robot, 5, 0.1, 40.0, np.random.default_rng(1)).at(np.arange(0.0, 0.9, 0.02))
-    trace = Trace(50.0, q, v, a, model.torque(q, v, a, theta))
-    [finding] = spring_findings(Trial(model, None, [trace], 10.0))  # type: ignore[arg-type]
+
+    def found(seconds: float) -> list[Finding]:
+        times = np.arange(0.0, seconds, 0.02)
+        q, v, a = random_fourier(model.robot, 5, 0.1, 40.0, np.random.default_rng(1)).at(times)
+        trace = Trace(50.0, q, v, a, model.torque(q, v, a, theta))
+        return list(spring_findings(Trial(model, None, [trace], 10.0)))  # type: ignore[arg-type]
+
+    # some joints can be fitted
+    short = found(0.9)
+    assert [(one.where, one.severity) for one in short] == [("spring.Kr", "warning"), ("spring.K0", "warning")]
+    assert all(f"this log does not determine {one.where} separately" in one.message for one in short)
+    # none can
+    [finding] = found(0.6)
     assert finding.severity == "warning"
     assert "whether spring.Kr, spring.K0 can be separated from gravity" in finding.message
 

@@ -87,7 +87,8 @@ class ReaderProcess:
 
     def ask(self, asked: dict[str, Any]) -> None:
         stated = {kind[0]: limit(kind) for kind in (UNPACKED_GB, SILENCE_S)}
-        self.questions.write(json.dumps(asked | {"limits": stated}).encode() + b"\n")
+        question = asked | {"limits": stated, "folder": _folder()}
+        self.questions.write(json.dumps(question).encode() + b"\n")
         self.questions.flush()
 
     def answer(self, columns: Sequence[str], seconds: float) -> tuple[dict[str, Any], Chunk]:
@@ -185,6 +186,14 @@ def _again(head: dict[str, Any], path: Path, memory: float) -> Exception:
     error = found.__new__(found)
     Exception.__init__(error, message)
     return error
+
+
+def _folder() -> str:
+    """Where relative paths start: the caller may have changed folder since the process was started."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was deleted; absolute paths are read all the same
+        return os.path.abspath(os.sep)
 
 
 def _free() -> ReaderProcess:

@@ -34,6 +34,7 @@ def main() -> None:
         try:
             asked = json.loads(line)
             os.environ.update({name: str(value) for name, value in asked["limits"].items()})
+            os.chdir(asked["folder"])
             _answer(asked, opened, lambda head, *arrays: _send(answers, head, arrays))
         except BrokenPipeError:
             return
@@ -50,7 +51,7 @@ def _answer(asked: dict[str, Any], opened: dict[str, Recording], send: Callable[
         stopped = unpack(packed, Path(asked["plain"]), lambda done: send({"done": done}))
         send({"end": True, "stopped": stopped})
         return
-    key = json.dumps([asked["kind"], asked["path"], asked["salvage"], asked["file"]])
+    key = json.dumps([asked[name] for name in ("folder", "kind", "path", "salvage", "file")])
     if key not in opened:
         opened.clear()
         opened[key] = _reader(asked["kind"])(Path(asked["path"]), asked["salvage"])
