@@ -54,11 +54,13 @@ README = (ROOT / "README.md").read_text("utf-8")
 REAL = (ROOT / "examples" / "real" / "README.md").read_text("utf-8")
 ALL_TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 
-# Every ```python block of a page is a whole program; a ```text block right under it is what it prints.
+# Every ```python block of a page is a whole program; a ```text block right under it is what it prints. Those of the
+# tutorial are files of its folder, which tests/test_tutorial.py follows.
 PROGRAM = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<shown>.*?)```)?", re.DOTALL)
 PROGRAMS = [
     pytest.param(match["code"], match["shown"] or "", id=f"{page.relative_to(DOCS)}:{k}")
     for page in PAGES
+    if page.name != "tutorial.md"
     for k, match in enumerate(PROGRAM.finditer(page.read_text("utf-8")))
 ]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
