@@ -24,6 +24,7 @@ from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.csv import DelimitedRows
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
+from steelyard.model.robot import STANDARD_GRAVITY
 from steelyard.project.opened import KEPT_CELLS
 from steelyard.project.project import TermSpec, read_project
 from steelyard.signals.recording import SMALL_CELLS, LogFile
@@ -32,6 +33,8 @@ from testbed.pendulum import csv
 from testbed.simulated import PENDULUM, log_of, model_of
 
 ROBOT, IDENTIFY, VALIDATE = "pendulum.toml", "identify.csv", "validate.csv"
+# z of the pendulum's gravity [m/s²]; the gravity that efforts show takes a model without and one along each axis
+STATED, MOUNTINGS = STANDARD_GRAVITY[2], 4
 EXPLICIT = """\
 cutoff_hz = 20.0
 lowpass_hz = 8.0
@@ -60,6 +63,11 @@ role = "validate"
 """
 
 
+def as_stated(model: Model) -> bool:
+    """Whether the gravity is that of the file."""
+    return bool(model.robot.gravity[2] == STATED)
+
+
 class Trace:
     """What a command did, by file name: files opened, logs opened, passes over their rows, robots parsed; the models
     that were built, and those whose base parameters were computed."""
@@ -73,7 +81,12 @@ class Trace:
         self.bases: list[Model] = []
 
     def models_of(self, robot: str) -> int:
-        return sum(model.robot.name == robot for model in self.models)
+        """The models of a robot in its stated gravity."""
+        return sum(model.robot.name == robot and as_stated(model) for model in self.models)
+
+    def otherwise_mounted(self, robot: str) -> int:
+        """The models of a robot in another gravity."""
+        return sum(model.robot.name == robot and not as_stated(model) for model in self.models)
 
 
 # An audit hook stays until the process ends: it counts for the trace that runs, if one does.
@@ -160,11 +173,12 @@ def once_each(models: list[Model]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "top", "models"),
-    [(EXPLICIT, 'terms = "plain"', 1), (EXPLICIT, "", 1), (AUTO, 'terms = "plain"', 1), (AUTO, "", 2)],
+    [(EXPLICIT, 'terms = "plain"', 1), (EXPLICIT, "", 2), (AUTO, 'terms = "plain"', 1), (AUTO, "", 2)],
     ids=["explicit-plain", "explicit-default", "auto-plain", "auto-default"],
 )
 def test_identify(steelyard: Run, traced: Any, tmp_path: Path, prepare: str, top: str, models: int) -> None:
-    """Report included. A second model is the plain one that derivatives are chosen with."""
+    """Report and search for faults included. A second model is the plain one that derivatives are chosen with and that
+    the search tries its suspicions on; those of other gravity have no base parameters."""
     project = written(tmp_path, prepare, top)
     with traced() as trace:
         told = steelyard("identify", project, "--json")
@@ -174,7 +188,10 @@ def test_identify(steelyard: Run, traced: Any, tmp_path: Path, prepare: str, top
     assert trace.opened[ROBOT] == trace.opened["project.toml"] == 1
     assert trace.logs == {IDENTIFY: 1, VALIDATE: 1}
     assert max(trace.passes.values()) <= 2
-    assert len(trace.models) == models
+    assert trace.models_of("pendulum") == models
+    assert trace.otherwise_mounted("pendulum") == MOUNTINGS
+    assert len(trace.models) == models + MOUNTINGS
+    assert all(as_stated(model) for model in trace.bases)
     assert once_each(trace.bases)
 
 
@@ -206,6 +223,7 @@ def test_check(steelyard: Run, traced: Any, tmp_path: Path, top: str, models: in
     assert trace.logs == {IDENTIFY: 1, VALIDATE: 1}
     assert max(trace.passes.values()) <= 2
     assert trace.models_of("pendulum") == models
+    assert trace.otherwise_mounted("pendulum") == MOUNTINGS
     assert once_each(trace.bases)
 
 
