@@ -19,6 +19,7 @@ from steelyard.identification.identify import identify
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import DEFAULT_TERMS, Motion, named_terms
+from steelyard.regression.folds import GuardedFold
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
@@ -113,7 +114,7 @@ def test_the_result_carries_the_inertias_of_its_first_fit() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("folds", [4, "runs"])
 def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two fits that tell a fold what its gears carry see none of the rows the fold is scored on."""
+    """The two fits that tell a fold what its gears carry see none of the rows the fold is scored on, nor its guard."""
     problem = problem_of(silent(arm(3)), (1, 2, 3))
     every = set(observe(without_load(problem)).times)
     fits: list[set] = []
@@ -122,20 +123,24 @@ def test_every_fold_makes_its_own_first_fit(folds, monkeypatch: pytest.MonkeyPat
         fits.append(set(information.times))
         return carried_links(first, information)
 
-    scored: list[set] = []
+    folded: list[GuardedFold] = []
     fold = cross_validation._fold
 
-    def watched(base, information, estimator, name, times, mask):
-        scored.append(set(times))
-        return fold(base, information, estimator, name, times, mask)
+    def watched(base, information, estimator, name, left_out, mask):
+        folded.append(left_out)
+        return fold(base, information, estimator, name, left_out, mask)
 
     monkeypatch.setattr(load, "carried_links", spy)
     monkeypatch.setattr(cross_validation, "_fold", watched)
     judged = cross_validate_problem(problem, WLS(), folds)
-    assert len(fits) == 2 * len(scored) == 2 * len(judged.folds) >= 6
-    for seen, left_out in zip(fits, [times for times in scored for _ in range(2)], strict=True):
-        assert left_out
-        assert seen == every - left_out
+    assert len(fits) == 2 * len(folded) == 2 * len(judged.folds) >= 6
+    for seen, left_out in zip(fits, [one for one in folded for _ in range(2)], strict=True):
+        scored = set(left_out.scored)
+        assert scored
+        assert seen == set(left_out.kept)
+        # the fit lacks a guard beside a part of a run too; whole runs have none
+        parts = {time[0] for time in scored} & {time[0] for time in every - scored}
+        assert seen < every - scored if parts else seen == every - scored
 
 
 @pytest.mark.slow
