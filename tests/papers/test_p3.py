@@ -369,7 +369,7 @@ def test_essential_parameters_by_the_command_line(project: Path, steelyard: Run)
 @pytest.mark.slow
 def test_demo_of_the_orthoglide(tmp_path: Path, steelyard: Run) -> None:
     """From log to result, under a controller, and Table 4."""
-    told = steelyard("demo", control_demo.ROBOT, "--out", tmp_path / "demo", "--json")
+    told = steelyard("demo", control_demo.ROBOT, "--out", tmp_path / "demo", "--table", "--json")
     assert told.code == 0
     data = told.document
     assert data["counts"]["base"] == 61
