@@ -165,13 +165,26 @@ def test_widths_follow_their_formulas() -> None:
         assert all(out[f"{joint}.{symbol}"] == np.inf for symbol in ("Fv", "Fc", "off"))
 
 
-def test_a_link_without_mass_gets_the_width_of_a_thousandth_of_the_heaviest() -> None:
+def test_values_that_no_body_can_have_are_as_wide_as_those_of_the_heaviest_link() -> None:
+    """The TX-40's first two links have no mass in the file: their values are sums over several links."""
     robot = read_robot("tx40")
     model = Model(robot, named_terms(robot.terms or ()))
     out = dict(zip(model.layout.names, nominal_prior(model.layout, Widths()).width, strict=True))
-    assert out["link1.M"] == pytest.approx(0.2 * 4.07e-3)
-    assert out["link2.MY"] == pytest.approx(0.2 * 7.2e-3 + 0.05 * 4.07e-3)
-    assert out["link1.XY"] == pytest.approx(0.2 * (0.5 * 3.92e-2 + 0.05**2 * 4.07e-3))
+    assert out["link1.M"] == pytest.approx(0.2 * 4.07)
+    assert out["link2.MY"] == pytest.approx(0.2 * 7.2e-3 + 0.05 * 4.07)
+    assert out["link1.XY"] == pytest.approx(0.2 * (0.5 * 3.92e-2 + 0.05**2 * 4.07))
+    assert out["link5.M"] == pytest.approx(0.2 * 1.02)
+
+
+def test_a_link_without_any_value_gets_the_width_of_a_thousandth_of_the_heaviest() -> None:
+    model = model_of(arm())
+    nominal = truth_of(model)
+    empty = [model.layout.index(f"link2.{symbol}") for symbol in INERTIAL]
+    nominal[empty] = 0.0
+    heaviest = max(nominal[model.layout.index(f"{link}.M")] for link in ("link1", "link3"))
+    out = column_widths(model.layout, nominal, Widths())
+    assert out[empty[9]] == pytest.approx(0.2 * 1e-3 * heaviest)
+    assert out[empty[7]] == pytest.approx(0.05 * 1e-3 * heaviest)
 
 
 @pytest.mark.parametrize("rotor", [None, 0.0])

@@ -19,7 +19,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
 from steelyard.motion.random import random_fourier
 from steelyard.project.checks import Check, check, tracks
-from steelyard.project.demos.demo import _perturbed, furnished
+from steelyard.project.demos.demo import furnished, perturbed
 from steelyard.project.project import read_project
 from testbed.command import Run
 from testbed.simulated import coloured
@@ -33,7 +33,7 @@ def log_of(name: str, seed: int = 3, noise: float = 0.03) -> Columns:
     """t, q1 …, v1 …, tau1 … of a robot that differs from its file by a fifth, with coloured noise and rounding."""
     rng = np.random.default_rng(seed)
     model = Model(furnished(read_robot(name), rng), named_terms(DEFAULT_TERMS))
-    theta = _perturbed(model, rng)
+    theta = perturbed(model, rng)
     t = np.arange(int(SECONDS * RATE)) / RATE
     q, v, a = random_fourier(model.robot, 5, 0.1, SECONDS, rng).at(t)
     tau = model.torque(q, v, a, theta)

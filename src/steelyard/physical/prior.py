@@ -12,7 +12,11 @@ from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.parameters import INERTIAL, Layout
+from steelyard.physical.consistency import pseudo_inertia
 from steelyard.regression.information import Information
+
+# A body cannot exist if its pseudo-inertia has an eigenvalue below this fraction of the largest, with a minus sign.
+IMPOSSIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,15 @@ def column_widths(layout: Layout, nominal: Array, widths: Widths) -> Array:
             links.setdefault(column.owner, {})[column.symbol] = k
         elif column.symbol == "Ia" and column.nominal:  # files without rotor data state zero
             out[k] = widths.rotor * column.nominal
-    # a link without mass in the file may still have some: a thousandth of the heaviest link's
     heaviest = max(nominal[place["M"]] for place in links.values())
     for place in links.values():
         values = {symbol: nominal[k] for symbol, k in place.items()}
-        mass = max(values["M"], 1e-3 * heaviest)
+        # A link without any value may still have some mass. Values of a body that cannot exist are sums over several
+        # links, as identified elsewhere: they say nothing about the mass, and no more about the others than the
+        # heaviest link's.
+        body = np.linalg.eigvalsh(pseudo_inertia(np.array([values[symbol] for symbol in INERTIAL])))
+        exists = body[0] >= -IMPOSSIBLE * body[-1]
+        mass = max(values["M"], (1e-3 if exists else 1.0) * heaviest)
         size = 0.5 * abs(values["XX"] + values["YY"] + values["ZZ"]) + widths.reach**2 * mass
         for symbol, k in place.items():
             if symbol == "M":

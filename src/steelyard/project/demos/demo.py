@@ -22,6 +22,9 @@ from steelyard.model.parameters import inertial_vector
 from steelyard.model.robot import Drive, Link, Robot
 from steelyard.model.terms import DEFAULT_TERMS, Springs, named_terms
 from steelyard.motion.random import random_fourier
+from steelyard.physical.certificates import unphysical
+from steelyard.physical.consistency import link_columns, pseudo_inertia, pseudo_inertia_vector
+from steelyard.physical.nearest import nearest_feasible
 from steelyard.project.demos.logs import plain_log
 from steelyard.project.demos.orthoglide import ROBOT as ORTHOGLIDE
 from steelyard.project.demos.orthoglide import Controlled, controlled
@@ -82,7 +85,7 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     names = robot.terms if robot.terms is not None else DEFAULT_TERMS
     rng = np.random.default_rng(seed)
     model = Model(furnished(robot, rng), named_terms(names))
-    truth = _perturbed(model, rng)
+    truth = perturbed(model, rng)
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
     # logs carry no mark: they are of an earlier demo only next to its project file
@@ -127,11 +130,28 @@ def furnished(robot: Robot, rng: np.random.Generator) -> Robot:
     return replace(robot, links=tuple(links), joints=tuple(joints), nominal=springs | robot.nominal)
 
 
-def _perturbed(model: Model, rng: np.random.Generator) -> Array:
-    """A truth about 20 % away from the nominal values."""
+def perturbed(model: Model, rng: np.random.Generator) -> Array:
+    """A truth (C,) about 20 % away from the nominal values, whose bodies can exist.
+
+    Bodies: P = e^(0.2 z) A P₀ Aᵀ, A = [[1 + 0.1 Z, 0.1 l z], [0, 1]], with normal z and Z, l the radius of gyration and
+    P₀ the pseudo-inertia of the file, or of the nearest bodies with the same torques if its own cannot exist.
+    """
     nominal = model.layout.nominal
     assert nominal is not None
-    return nominal * (1.0 + 0.2 * rng.standard_normal(len(nominal)))
+    truth = nominal * (1.0 + 0.2 * rng.standard_normal(len(nominal)))
+    if unphysical(model.layout, nominal):
+        base = base_parameters(model)
+        nominal = nearest_feasible(base, base.map @ nominal).theta
+    for columns in link_columns(model.layout).values():
+        sizes, axes = np.linalg.eigh(pseudo_inertia(nominal[columns]))
+        half = axes * np.sqrt(np.maximum(sizes, 0.0))
+        length = np.sqrt(max(float(np.sum(half[:3] ** 2)) / max(float(half[3] @ half[3]), 1e-12), 0.0))
+        moved = np.eye(4)
+        moved[:3, :3] += 0.1 * rng.standard_normal((3, 3))
+        moved[:3, 3] = 0.1 * length * rng.standard_normal(3)
+        body = moved @ half
+        truth[columns] = np.exp(0.2 * rng.standard_normal()) * pseudo_inertia_vector(body @ body.T)
+    return truth
 
 
 def _under_control(
