@@ -30,11 +30,11 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
-    "tx40": Expected(0.047, 0.048, 86, 60),
+    "tx40": Expected(0.047, 0.0489, 86, 60),
     "ur10e": Expected(0.033, 0.034, 84, 58),
     # torque sensors behind the gears: the data want negative rotor inertias
     "panda": Expected(0.0097, 0.0116, 98, 69),
-    "cobot6": Expected(0.056, 0.0562, 84, 58),
+    "cobot6": Expected(0.056, 0.0566, 84, 58),
 }
 
 
@@ -84,9 +84,10 @@ def test_projects_of_real_robots(file: Path, estimator: str | None, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "limit"), [("tx40", 0.042), ("panda", 0.0125)])
+@pytest.mark.parametrize(("name", "limit"), [("tx40", 0.0445), ("panda", 0.0146)])
 def test_the_default_terms_explain_what_was_left_out(name: str, limit: float) -> None:
-    """Twelve stretches of time left out in turn: the default terms reach their bar, and beat the plain ones."""
+    """Twelve stretches of time left out in turn, with a guard of three filter periods: the default terms reach their
+    bar, and beat the plain ones. Without the guard the errors are 4.10 and 1.23 %."""
     project = opened(ROOT / "examples" / "real" / f"{name}.toml")
     errors = {}
     for terms in ("default", "plain"):
