@@ -30,7 +30,7 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
-    "tx40": Expected(0.047, 0.0489, 86, 60),
+    "tx40": Expected(0.047, 0.0494, 86, 60),
     "ur10e": Expected(0.033, 0.034, 84, 58),
     # torque sensors behind the gears: the data want negative rotor inertias
     "panda": Expected(0.0097, 0.0116, 98, 69),
