@@ -325,7 +325,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_robot(tmp_path)
     with pytest.raises(RobotError, match=r"\.step.*\.urdf"):
         read_robot(write(tmp_path, "arm.step", "x"))
-    with pytest.raises(RobotError, match="expand the file first|xacro cannot expand"):
+    with pytest.raises(RobotError, match=r"expand the file first|xacro cannot expand"):
         read_robot(write(tmp_path, "arm.xacro", "x"))
     with pytest.raises(RobotError, match="<svg>"):
         read_robot(write(tmp_path, "arm.xml", "<svg/>"))
