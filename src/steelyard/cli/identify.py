@@ -94,7 +94,7 @@ def report_again(
         check_file(page)
     with progress_bar() as progress:
         html, faults = page_again(
-            result, without_logs, progress, [one.strip() for one in files.split(",") if one.strip()]
+            result, without_logs or no_data, progress, [one.strip() for one in files.split(",") if one.strip()]
         )
     write_files({page: html.encode("utf-8")})
     if as_json:
