@@ -11,11 +11,13 @@ import pytest
 
 from steelyard._arrays import Array
 from steelyard.export.file_fit.bodies import body_shapes, unlike_file
+from steelyard.export.file_fit.worth import FILE, ORIGINAL, FileWorth
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
 from steelyard.model.parameters import inertial_vector
 from steelyard.physical.consistency import link_columns
+from steelyard.regression.scores import Score, score_of
 from testbed.command import Run
 from testbed.places import SHARED_ZOO
 from testbed.worth_case import WorthCase, mujoco_torque, pinocchio_torque, worth_case
@@ -218,6 +220,23 @@ def test_the_report_shows_what_robot_files_are_worth(result: Path, steelyard: Ru
     assert f"{100.0 * found['fitted']['file']['total']:.2f} % on the fitted rows" in text
     told = steelyard("report", result, "--files", "latex", "--out", page)
     assert (told.code, "Unknown robot file 'latex'. Valid: urdf, mjcf, sdf." in told.err) == (2, True)
+
+
+def of_joints(*relative: float) -> Score:
+    """A score of joints a, b, … with efforts of 1 N·m and these relative errors."""
+    count = len(relative)
+    return score_of("abc"[:count], np.square(relative), np.ones(count), np.full(count, 100), "")
+
+
+def test_a_file_that_is_no_good_says_so() -> None:
+    good = FileWorth({FILE: of_joints(0.1, 0.2), ORIGINAL: of_joints(0.3, 0.3)})
+    assert good.doubts == ()
+    worse = FileWorth({FILE: of_joints(0.1, 0.2), ORIGINAL: of_joints(0.1, 0.1)})
+    assert "worse than the robot file before (15.81 % against 10.00 %)" in worse.doubts[0]
+    fitted = {FILE: of_joints(0.1, 0.1), ORIGINAL: of_joints(0.9, 0.9)}
+    part = FileWorth(fitted, {FILE: of_joints(0.1, 0.8), ORIGINAL: of_joints(0.9, 0.9)})
+    assert part.doubts[0] == "The file does not explain these joints on unseen motion (relative error): b 80%."
+    assert "--to c, python or casadi" in part.doubts[-1]
 
 
 def test_needles_and_far_masses_are_reported_relative_to_the_file() -> None:

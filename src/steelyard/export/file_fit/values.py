@@ -79,6 +79,7 @@ def file_values(
             *notes,
         )
     worth = None if isinstance(logged, str) else worth_of(logged, result, theta, held.layout, held.layout.nominal)
+    notes = (*(() if worth is None else worth.doubts), *notes)
     wide = moved_to(result.base.layout, theta, held.layout)
     moves = () if fit is None else base_moves(result.base, result.value, result.std, wide)
     if moves:

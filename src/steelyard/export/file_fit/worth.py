@@ -11,6 +11,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.export.file_fit.rows import LoggedRows, moved_to
 from steelyard.identification.result import Identification
+from steelyard.identification.verdict import UNEXPLAINED
 from steelyard.model.parameters import Layout
 from steelyard.regression.information import Information
 from steelyard.regression.scores import Score, score
@@ -50,6 +51,21 @@ class FileWorth:
             first,
             f"Effort of the identified model that it does not have [N.m or N, rms of the fitted rows]: {each}.",
         )
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against using the file, as sentences: on unseen motion if there is any, else on the fitted rows."""
+        what, scores = ("unseen motion", self.unseen) if self.unseen else ("the fitted rows", self.fitted)
+        file, out = scores[FILE], []
+        if ORIGINAL in scores and file.total > scores[ORIGINAL].total:
+            both = f"{_percent(file)} against {_percent(scores[ORIGINAL])}"
+            out.append(f"The file predicts {what} worse than the robot file before ({both}): keep that file.")
+        bad = [f"{joint} {x:.0%}" for joint, x in file.joints.items() if x > UNEXPLAINED]
+        if bad:
+            out.append(f"The file does not explain these joints on {what} (relative error): {', '.join(bad)}.")
+        if out:
+            out.append("C, Python and CasADi hold the whole identified model: export --to c, python or casadi.")
+        return tuple(out)
 
     def document(self) -> dict[str, Any]:
         """The scores as plain tables for JSON."""
