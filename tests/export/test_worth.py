@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,13 @@ import pytest
 
 from steelyard._arrays import Array
 from steelyard.export.file_fit.bodies import body_shapes, unlike_file
+from steelyard.export.file_fit.rows import file_model
 from steelyard.export.file_fit.worth import FILE, ORIGINAL, FileWorth
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
 from steelyard.model.parameters import inertial_vector
+from steelyard.model.robot import Drive
 from steelyard.physical.consistency import link_columns
 from steelyard.regression.scores import Score, score_of
 from testbed.command import Run
@@ -220,6 +223,17 @@ def test_the_report_shows_what_robot_files_are_worth(result: Path, steelyard: Ru
     assert f"{100.0 * found['fitted']['file']['total']:.2f} % on the fitted rows" in text
     told = steelyard("report", result, "--files", "latex", "--out", page)
     assert (told.code, "Unknown robot file 'latex'. Valid: urdf, mjcf, sdf." in told.err) == (2, True)
+
+
+def test_friction_of_the_robot_file_is_replaced_where_the_model_has_none() -> None:
+    """An edited file would keep it, and its reader would add it to the identified torques."""
+    robot = read_robot("planar2r")
+    smooth = replace(robot, joints=tuple(replace(joint, drive=Drive()) for joint in robot.joints))
+    sticky = replace(robot, joints=tuple(replace(joint, drive=Drive(viscous=20.0)) for joint in robot.joints))
+    holds = ("viscous", "coulomb")
+    assert not [column for column in file_model(Model(smooth, ()), holds).layout.columns if column.kind == "term"]
+    held = file_model(Model(sticky, ()), holds).layout
+    assert held.columns[held.index("joint2.Fv")].nominal == 20.0
 
 
 def of_joints(*relative: float) -> Score:

@@ -49,17 +49,18 @@ def logged_rows(
 
 
 def file_model(model: Model, holds: Collection[str]) -> Model:
-    """The model that a file computes which holds these terms: friction of all joints where the model has any friction,
-    rotors and springs as in the model, no inertia between rotors."""
+    """The model that a file computes which holds these terms: friction of all joints where the model or the robot file
+    has any, rotors and springs as in the model, no inertia between rotors."""
     own = [term for term in model.terms if term.name in holds and term.name in (Rotor.name, Springs.name)]
     friction = _own_or_new(model, [kind.name for kind in FRICTION if kind.name in holds])
     return Model(replace(model.robot, coupling=None), (*own, *friction), payloads=model.payloads)
 
 
 def _own_or_new(model: Model, names: Sequence[str]) -> tuple[Term, ...]:
-    """The named friction terms on all joints, with the options they have in the model; none for a model without any
-    friction."""
-    if all(term.name in NO_FRICTION for term in model.terms):
+    """The named friction terms on all joints, with the options they have in the model; none where neither the model nor
+    the robot file has any friction, which an edited file would keep."""
+    in_file = any(joint.drive.viscous or joint.drive.coulomb for joint in model.robot.joints)
+    if all(term.name in NO_FRICTION for term in model.terms) and not in_file:
         return ()
     inner = {term.name: term.term if isinstance(term, OnJoints) else term for term in model.terms}
     return tuple(inner.get(kind.name, kind()) for kind in FRICTION if kind.name in names)

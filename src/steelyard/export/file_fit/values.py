@@ -115,6 +115,8 @@ def _fit(
     reference = None if own is None or unphysical(model.layout, own) else own
     held = file_model(model, form.holds).layout
     whole = all(column.name in held for column in model.layout.columns)
+    # friction that the robot file states and the model lacks would stay in an edited file
+    whole &= not any(column.nominal for column in held.columns if column.name not in model.layout)
     if whole and reference is not None and not unlike_file(model.layout, reference):
         return None, ""
     if exact:

@@ -54,7 +54,7 @@ class FileWorth:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What speaks against using the file, as sentences: on unseen motion if there is any, else on the fitted rows."""
+        """What speaks against using the file: on unseen motion if there is any, else on the fitted rows."""
         what, scores = ("unseen motion", self.unseen) if self.unseen else ("the fitted rows", self.fitted)
         file, out = scores[FILE], []
         if ORIGINAL in scores and file.total > scores[ORIGINAL].total:
