@@ -236,6 +236,26 @@ def test_friction_of_the_robot_file_is_replaced_where_the_model_has_none() -> No
     assert held.columns[held.index("joint2.Fv")].nominal == 20.0
 
 
+def test_an_edited_file_does_not_keep_friction_that_was_not_identified(project: Path, steelyard: Run) -> None:
+    model = Model(read_robot(project.parent / "pendulum.toml"))
+    assert model.layout.nominal is not None
+    (content,) = generated_urdf(model, model.layout.nominal).files.values()
+    bare = re.sub(r"\s*<dynamics[^>]*/>", "", content.decode("utf-8"))
+    sticky = bare.replace("</joint>", '  <dynamics damping="20.0" friction="30.0"/>\n  </joint>')
+    (project.parent / "arm.urdf").write_text(sticky, "utf-8")
+    text = project.read_text("utf-8").replace('robot = "pendulum.toml"\n', 'robot = "arm.urdf"\nterms = []\n')
+    project.write_text(text, "utf-8")
+    assert steelyard("identify", project, "--estimator", "auto").code == 0
+    file = project.parent / "out.urdf"
+    told = steelyard("export", project.parent / "project-run", "--to", "urdf", "--out", file, "--json")
+    assert told.code == 0, told.err
+    written = [float(x) for x in re.findall(r'(?:damping|friction)="([^"]+)"', file.read_text("utf-8"))]
+    assert written
+    assert max(written) < 15.0
+    fitted = told.document["scores"]["fitted"]
+    assert fitted["file"]["total"] < fitted["identified"]["total"] < fitted["original"]["total"]
+
+
 def of_joints(*relative: float) -> Score:
     """A score of joints a, b, … with efforts of 1 N·m and these relative errors."""
     count = len(relative)
