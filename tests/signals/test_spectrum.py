@@ -20,7 +20,9 @@ from steelyard.signals.channels import Linear
 from steelyard.signals.prepare import Preparation, prepare
 from steelyard.signals.samples import Piece, Samples, Stretch
 from steelyard.signals.spectrum import (
+    ABOVE_MOTION,
     BELOW_RISE,
+    ENOUGH_PERIODS,
     LEAST_PERIODS,
     LOST_PERIODS,
     POSITION_FACTOR,
@@ -116,19 +118,35 @@ def test_accelerations_rise_where_rounding_takes_over(step: float) -> None:
     density = step**2 / 12.0 / (RATE / 2)
     expected = (5.0 * RISE * SIZE**2 / density / (2 * np.pi) ** 4) ** 0.2
     found = propose_cutoffs([run_of(joint(2.0, step=step), joint(1.0, 1))])
-    assert found.evidence[0].rise_hz == pytest.approx(expected, rel=0.15)
-    assert found.lowpass_hz == pytest.approx(BELOW_RISE * found.evidence[0].rise_hz, rel=0.01)
+    first = found.evidence[0]
+    assert first.rise_hz == pytest.approx(expected, rel=0.15)
+    below = min(BELOW_RISE * first.rise_hz, ABOVE_MOTION * first.acceleration_hz)
+    assert found.lowpass_hz == pytest.approx(below, rel=0.01)
 
 
 @pytest.mark.parametrize("band", [0.5, 1.5, 4.0])
+def test_a_long_log_needs_no_filter_far_above_its_accelerations(band: float) -> None:
+    """Where positions show no resonance, rows above 16 times the band of the accelerations hold none of the motion."""
+    found = propose_cutoffs([run_of(joint(band))])
+    (only,) = found.evidence
+    assert only.rise_hz == pytest.approx(RATE / 2)
+    assert 0.8 * band < only.acceleration_hz < 1.5 * band
+    assert found.lowpass_hz == pytest.approx(ABOVE_MOTION * only.acceleration_hz, rel=0.01)
+    assert f"lowered to {found.lowpass_hz:.3g} (the accelerations end at {only.acceleration_hz:.3g} Hz)" in found.rule
+    # a short log needs the rows, whatever they hold
+    short = propose_cutoffs([run_of(joint(band, seconds=2.0))])
+    assert short.lowpass_hz == pytest.approx(ENOUGH_PERIODS / 2.0)
+
+
+@pytest.mark.parametrize("band", [1.0, 1.5, 4.0])
 def test_the_motion_band_follows_the_motion_and_the_filter_does_not(band: float) -> None:
-    shaky = joint(2.0, resonance=(60.0, 1.0)) - joint(2.0)
+    shaky = joint(2.0, resonance=(20.0, 1.0)) - joint(2.0)
     swinging = np.sin(2 * np.pi * band * np.arange(len(shaky)) / RATE)
     size = np.std(np.diff(shaky, 2)) / np.std(np.diff(swinging, 2))
     found = propose_cutoffs([run_of(3.0 * size * swinging + shaky)])
     # the Hann window spreads a line over two bins of an eighth of a hertz to either side
     assert band - 0.01 <= found.motion_hz <= band + 0.26
-    assert found.lowpass_hz == pytest.approx(0.7 * 53.0, rel=0.1)
+    assert found.lowpass_hz == pytest.approx(0.7 * 17.4, rel=0.1)
 
 
 def test_the_lowest_rise_of_the_joints_decides() -> None:
@@ -168,13 +186,13 @@ def test_every_stretch_of_a_short_log_loses_rows_at_its_ends() -> None:
 
 
 def test_cutoffs_stay_below_what_the_rate_allows() -> None:
-    fast = propose_cutoffs([run_of(joint(2.0))])
+    fast = propose_cutoffs([run_of(joint(15.0))])
     assert fast.lowpass_hz == pytest.approx(0.35 * RATE)
     assert fast.cutoff_hz == pytest.approx(0.4 * RATE)
     assert "cutoff_hz = 2.5 lowpass_hz = 438, lowered to 200 (0.4 of the rate)" in fast.rule
     # the slowest of several clocks limits all
-    slow = replace(run_of(joint(2.0, rate=50.0), rate=50.0), name="slow")
-    both = propose_cutoffs([run_of(joint(2.0)), run_of(joint(2.0, 1)), slow])
+    slow = replace(run_of(joint(15.0, rate=50.0), rate=50.0), name="slow")
+    both = propose_cutoffs([run_of(joint(15.0)), run_of(joint(15.0, 1)), slow])
     assert both.lowpass_hz == both.cutoff_hz == pytest.approx(20.0)
     assert "lowpass_hz = 0.7 of it = 175, lowered to 20 (0.4 of the rate)" in both.rule
 
@@ -238,7 +256,7 @@ def test_a_joint_that_rests_does_not_count() -> None:
     moving = joint(2.0, resonance=(20.0, 0.1))
     noise = 1e-5 * np.random.default_rng(9).standard_normal(moving.shape)
     resting = propose_cutoffs([run_of(moving, noise)])
-    assert resting.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0)
+    assert resting.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0, 0.0)
     assert resting.lowpass_hz == propose_cutoffs([run_of(moving)]).lowpass_hz
 
 
@@ -247,7 +265,7 @@ def test_a_joint_that_stands_still_or_is_dead_does_not_count() -> None:
     alone = propose_cutoffs([run_of(moving)])
     dead = replace(run_of(moving, joint(2.0, 3, step=0.05)), constant_effort=np.array([False, True]))
     for found in (propose_cutoffs([dead]), propose_cutoffs([run_of(moving, np.full(moving.shape, 0.7))])):
-        assert found.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0)
+        assert found.evidence[1] == Bandwidth("run", "joint2", 0.0, 0.0, 0.0)
         assert found.lowpass_hz == alone.lowpass_hz
 
 

@@ -84,9 +84,10 @@ class Delays:
 
     @property
     def _shared(self) -> bool:
-        """Whether one delay holds for all joints: by their error bars, or closely enough for most of them."""
-        apart = np.abs(self.seconds - self.common)
-        return self.agree > ALIKE or bool(np.nanmedian(apart) <= CLOSE_S)
+        """Whether one delay holds for all joints: by their error bars, or closely enough for most of those whose own
+        delay is plausible. One that is not comes from friction or elasticity, and is no evidence against the others."""
+        apart = np.abs(self.seconds - self.common)[np.abs(self.seconds) <= self.believable]
+        return self.agree > ALIKE or bool(len(apart) and np.median(apart) <= CLOSE_S)
 
     @property
     def correction(self) -> tuple[float, ...]:
@@ -159,8 +160,9 @@ def estimate_delays(
     """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
 
     θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a spline (it
-    is low-passed, so it is smooth); Newton's steps start from each joint's best copy. Friction must be modelled
-    first: unmodelled friction looks like a delay. `information` must hold the copies of `effort_shifts`.
+    is low-passed, so it is smooth); Newton's steps start from each joint's best copy, and from the best for all
+    together. Friction must be modelled first: unmodelled friction looks like a delay. `information` must hold the copies
+    of `effort_shifts`.
     """
     if information is None:
         problem = for_delays(problem)
@@ -180,7 +182,8 @@ def estimate_delays(
     fit = fit.at(fit.refined(fit.unexplained(), start, own))
     every = fit.unexplained()
     found = fit.refined(every, start, own)
-    common = fit.refined(every, np.full(len(start), float(np.nanmedian(found))), shared)
+    best = fit.copies.places[int(np.argmin(np.linalg.norm(every.sum(axis=0), axis=1)))]
+    common = fit.refined(every, np.full(len(start), best), shared)
     groups = information.clusters(CLUSTERS)
     if len(groups) < FEWEST_CLUSTERS:
         raise EstimationError("too few blocks of time for the σ of the delays; record longer.")

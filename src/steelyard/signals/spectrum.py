@@ -35,6 +35,10 @@ BELOW_RISE, POSITION_FACTOR = 0.7, 2.5
 # Periods of the parallel filter that a log of one stretch must hold at least (60 rows at the usual 2.5 per period). Of
 # these, both filters take the second number at the ends of every stretch: 8/2.5 for the positions, 3 for the rows.
 LEAST_PERIODS, LOST_PERIODS = 24.0, 6.2
+# The band of the accelerations: this fraction of their power below the rise. Above this multiple of it, rows contain
+# noise and resonances but no motion, and a log with this many periods (500 rows) needs none of them. Multiples from 8 to
+# 24 do equally well on these robots (seed 20261118).
+ACCELERATION_POWER, ABOVE_MOTION, ENOUGH_PERIODS = 0.95, 16.0, 200.0
 # A digital filter keeps its shape up to this fraction of the rate.
 HIGHEST = 0.4
 # Length of a segment [s] if the log is long enough: the resolution is an eighth of a hertz.
@@ -59,14 +63,16 @@ _COARSE_EFFORT, _COARSE_MOTION = (0.01, 0.1), (0.1, 0.5)
 class Bandwidth:
     """The motion and the disturbances of one joint in one run [Hz].
 
-    motion_hz    f_v: 95 % of the velocity power lies below, in the band in which the position exceeds its noise
-    rise_hz      where the accelerations rise again above the motion: encoder noise or a structural resonance
+    motion_hz        f_v: 95 % of the velocity power lies below, in the band in which the position exceeds its noise
+    rise_hz          where the accelerations rise again above the motion: encoder noise or a structural resonance
+    acceleration_hz  f_a: 95 % of the power of the accelerations below that rise lies below
     """
 
     run: str
     joint: str
     motion_hz: float
     rise_hz: float
+    acceleration_hz: float
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,9 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
         ∫_{f_m}^{f} (Ā(x) − 4 min_{y ≤ x} Ā(y))₊ dx  ≥  0.01 ∫_0^{f_m} A(x) dx
 
     so that the accelerations below it are those of the motion to 1 % of their power. lowpass_hz is 0.7 of the lowest
-    rise of the joints, in the median of the runs. Efforts are not used: they contain a resonance like any other motion.
+    rise of the joints, in the median of the runs, but not above 16 times the largest f_a where a log is long enough for
+    500 rows there: a resonance that only the efforts show lies above. The efforts are not used themselves: they contain
+    a resonance like any other motion.
     Give samples prepared without `cutoff_hz`: a filter would hide the noise of the positions.
     """
     by_run = [tuple(_bandwidths(run, progress)) for run in runs]
@@ -106,14 +114,18 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
     motion = max(b.motion_hz for shown in moving for b in shown)
     rate = float(min(run.rate for run in runs))
     seconds = [(stretch.window[1] - stretch.window[0]) / run.rate for run in runs for stretch in run.stretches]
-    wanted, least = BELOW_RISE * deciding.rise_hz, _least(seconds)
-    lowpass = min(max(wanted, least), HIGHEST * rate)
+    wanted, least = BELOW_RISE * deciding.rise_hz, _lowest(seconds, LEAST_PERIODS)
+    acceleration = max(b.acceleration_hz for shown in moving for b in shown)
+    useful = max(ABOVE_MOTION * acceleration, _lowest(seconds, ENOUGH_PERIODS))
+    lowpass = min(max(wanted, least), useful, HIGHEST * rate)
     cutoff = min(POSITION_FACTOR * lowpass, HIGHEST * rate)
     where = f"{deciding.joint}" + (f" in '{deciding.run}'" if len(runs) > 1 else "")
     reason = f"the accelerations of {where} rise above the motion at {deciding.rise_hz:.3g} Hz"
     rule = f"{reason}, lowpass_hz = {BELOW_RISE:g} of it = {wanted:.3g}"
     if lowpass > wanted:
         rule += f", raised to {lowpass:.3g} for enough rows in {sum(seconds):.3g} s"
+    elif lowpass == useful < wanted:
+        rule += f", lowered to {lowpass:.3g} (the accelerations end at {acceleration:.3g} Hz)"
     elif lowpass < wanted:
         rule += f", lowered to {lowpass:.3g} ({HIGHEST:g} of the rate)"
     rule += f"; cutoff_hz = {POSITION_FACTOR:g} lowpass_hz = {POSITION_FACTOR * lowpass:.3g}"
@@ -128,11 +140,11 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
     )
 
 
-def _least(seconds: Sequence[float]) -> float:
-    """The lowest f [Hz] at which stretches of these lengths hold rows enough: Σ (f T − 6.2)₊ = 24 − 6.2 periods."""
+def _lowest(seconds: Sequence[float], periods: float) -> float:
+    """The lowest f [Hz] at which stretches of these lengths hold p `periods`: Σ (f T − 6.2)₊ = p − 6.2."""
     long = np.sort(np.asarray(seconds, np.float64))[::-1]
     # with the k longest stretches alone; the fewest Hz are those of the best k
-    return float(np.min((LEAST_PERIODS + LOST_PERIODS * np.arange(len(long))) / np.cumsum(long)))
+    return float(np.min((periods + LOST_PERIODS * np.arange(len(long))) / np.cumsum(long)))
 
 
 def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:
@@ -160,7 +172,8 @@ def _bandwidths(run: Samples, progress: Progress | None) -> Iterator[Bandwidth]:
     if motion.any():
         top = MOTION_FACTOR * min(float(motion.max()), LARGEST_OVER_MEDIAN * float(np.median(motion[motion > 0.0])))
     for joint, f_v, spectrum in zip(run.joints, motion, positions, strict=True):
-        yield Bandwidth(run.name, joint, float(f_v), _rise(frequency, spectrum, top) if f_v else 0.0)
+        rise, f_a = _accelerations(frequency, spectrum, top) if f_v else (0.0, 0.0)
+        yield Bandwidth(run.name, joint, float(f_v), rise, f_a)
 
 
 def _motion(frequency: Array, spectrum: Array) -> float:
@@ -176,16 +189,19 @@ def _motion(frequency: Array, spectrum: Array) -> float:
     return float(frequency[np.searchsorted(power, VELOCITY_POWER * power[-1])])
 
 
-def _rise(frequency: Array, spectrum: Array, top: float) -> float:
-    """Frequency [Hz] at which the acceleration of a joint rises above its motion below `top`; `spectrum`: position."""
+def _accelerations(frequency: Array, spectrum: Array, top: float) -> tuple[float, float]:
+    """Frequencies [Hz] at which the acceleration of a joint rises above its motion below `top`, and below which 95 % of
+    its power up to there lies; `spectrum`: position."""
     acceleration = spectrum * frequency**4
-    start = int(np.searchsorted(frequency, top))
-    if start >= len(frequency) - 1:
-        return float(frequency[-1])
-    level = _averaged(acceleration)[start:]
-    excess = np.cumsum(np.maximum(level - RISE_LEVEL * np.minimum.accumulate(level), 0.0))
-    above: NDArray[np.int64] = np.flatnonzero(excess > RISE * np.sum(acceleration[: start + 1]))
-    return float(frequency[start + above[0]]) if len(above) else float(frequency[-1])
+    power = np.cumsum(acceleration)
+    start, rise = int(np.searchsorted(frequency, top)), len(frequency) - 1
+    if start < rise:
+        level = _averaged(acceleration)[start:]
+        excess = np.cumsum(np.maximum(level - RISE_LEVEL * np.minimum.accumulate(level), 0.0))
+        above: NDArray[np.int64] = np.flatnonzero(excess > RISE * power[start])
+        rise = start + int(above[0]) if len(above) else rise
+    end = int(np.searchsorted(power, ACCELERATION_POWER * power[rise]))
+    return float(frequency[rise]), float(frequency[end])
 
 
 def _averaged(spectrum: Array) -> Array:
