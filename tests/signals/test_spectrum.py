@@ -165,10 +165,10 @@ def test_of_several_runs_the_median_decides() -> None:
     assert propose_cutoffs(runs[::2]).lowpass_hz == propose_cutoffs([shaken(20.0)]).lowpass_hz
 
 
-def test_a_short_log_keeps_24_periods_of_the_filter() -> None:
+def test_a_short_log_keeps_26_periods_of_the_filter() -> None:
     short = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)])
     assert short.lowpass_hz == pytest.approx(LEAST_PERIODS / 2.0)
-    assert "raised to 12 for enough rows in 2 s" in short.rule
+    assert "raised to 13 for enough rows in 2 s" in short.rule
     assert short.cutoff_hz == pytest.approx(POSITION_FACTOR * short.lowpass_hz)
     longer = propose_cutoffs([shaken(12.0, 0.1, seconds=8.0)])
     assert longer.lowpass_hz < 10.0
@@ -176,10 +176,10 @@ def test_a_short_log_keeps_24_periods_of_the_filter() -> None:
 
 
 def test_every_stretch_of_a_short_log_loses_rows_at_its_ends() -> None:
-    """Two runs of 2 s hold as many rows as one of 4 s only at a higher filter: 6.2 periods are lost once more."""
+    """Two runs of 2 s hold as many rows as one of 4 s only at a higher filter: 8.3 periods are lost once more."""
     twice = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 2)
     assert twice.lowpass_hz == pytest.approx((LEAST_PERIODS + LOST_PERIODS) / 4.0, rel=0.01)
-    assert "raised to 7.55 for enough rows in 4 s" in twice.rule
+    assert "raised to 8.57 for enough rows in 4 s" in twice.rule
     # a run that is too short to hold any rows changes nothing
     stub = propose_cutoffs([shaken(12.0, 0.1, seconds=2.0)] * 2 + [shaken(12.0, 0.1, seconds=0.4)])
     assert stub.lowpass_hz == pytest.approx(twice.lowpass_hz, rel=0.01)
@@ -189,7 +189,7 @@ def test_cutoffs_stay_below_what_the_rate_allows() -> None:
     fast = propose_cutoffs([run_of(joint(15.0))])
     assert fast.lowpass_hz == pytest.approx(0.35 * RATE)
     assert fast.cutoff_hz == pytest.approx(0.4 * RATE)
-    assert "cutoff_hz = 2.5 lowpass_hz = 438, lowered to 200 (0.4 of the rate)" in fast.rule
+    assert "cutoff_hz = 1.5 lowpass_hz = 262, lowered to 200 (0.4 of the rate)" in fast.rule
     # the slowest of several clocks limits all
     slow = replace(run_of(joint(15.0, rate=50.0), rate=50.0), name="slow")
     both = propose_cutoffs([run_of(joint(15.0)), run_of(joint(15.0, 1)), slow])
@@ -202,7 +202,7 @@ def test_the_rule_is_told_in_words() -> None:
     rise = found.evidence[0].rise_hz
     assert found.rule == (
         f"the accelerations of joint1 rise above the motion at {rise:.3g} Hz, "
-        f"lowpass_hz = 0.7 of it = {found.lowpass_hz:.3g}; cutoff_hz = 2.5 lowpass_hz = {found.cutoff_hz:.3g}"
+        f"lowpass_hz = 0.7 of it = {found.lowpass_hz:.3g}; cutoff_hz = 1.5 lowpass_hz = {found.cutoff_hz:.3g}"
     )
 
 
