@@ -160,9 +160,9 @@ def estimate_delays(
     """Delays d of the efforts, y_j(t + d_j) = W_j(t) θ, from one pass that also keeps shifted copies of the effort.
 
     θ and d together minimise Σ_j ‖y_j(t + d_j) − W_j θ‖² / σ_j². Between copies y is interpolated by a spline (it
-    is low-passed, so it is smooth); Newton's steps start from each joint's best copy, and from the best for all
-    together. Friction must be modelled first: unmodelled friction looks like a delay. `information` must hold the copies
-    of `effort_shifts`.
+    is low-passed, so it is smooth); Newton's steps start from each joint's best copy, and from the best for all of
+    them. Friction must be modelled first: unmodelled friction looks like a delay. `information` must hold the copies of
+    `effort_shifts`.
     """
     if information is None:
         problem = for_delays(problem)

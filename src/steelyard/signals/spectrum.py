@@ -39,8 +39,8 @@ BELOW_RISE, POSITION_FACTOR = 0.7, 1.5
 # these, both filters take the second number at the ends of every stretch: 8/1.5 for the positions, 3 for the rows.
 LEAST_PERIODS, LOST_PERIODS = 26.0, 8.3
 # The band of the accelerations: this fraction of their power below the rise. Above this multiple of it, rows contain
-# noise and resonances but no motion, and a log with this many periods (500 rows) needs none of them. Multiples from 8 to
-# 24 do equally well on these robots (seed 20261118).
+# noise and resonances but no motion, and a log with this many periods (500 rows) needs none of them. Multiples from 8
+# to 24 do equally well on these robots (seed 20261118).
 ACCELERATION_POWER, ABOVE_MOTION, ENOUGH_PERIODS = 0.95, 16.0, 200.0
 # A digital filter keeps its shape up to this fraction of the rate.
 HIGHEST = 0.4
