@@ -21,6 +21,7 @@ from steelyard.project.checks.channel_map.trial import Trial, with_gravity
 from steelyard.project.checks.hypotheses import mounting
 from steelyard.project.checks.hypotheses.drifts import drift_findings
 from steelyard.project.checks.hypotheses.loads import load_findings
+from steelyard.project.checks.hypotheses.rates import rate_findings
 from steelyard.project.checks.hypotheses.zeros import zero_findings
 from steelyard.project.checks.lost_samples import effort_faults, frozen, lost
 from steelyard.project.checks.tracks import Trace, Track
@@ -106,6 +107,25 @@ def test_gravity_is_found_where_it_is(degrees: float) -> None:
 
 def test_a_tilt_of_two_degrees_is_left_alone() -> None:
     assert best_accepted(mounting.suspects(trial(robot=tilted(2.0)))) is None
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 4.0])
+def test_a_wrong_rate_of_a_log_without_a_clock_is_hinted_at(factor: float) -> None:
+    """Bodies 30 % off the file: the rate is found to a quarter of itself."""
+    stated = factor * RATE
+
+    def timed(trace: Trace) -> Trace:
+        return replace(trace, rate=stated, v=factor * trace.v, a=factor**2 * trace.a)
+
+    (said,) = rate_findings(trial(timed), stated)
+    assert (said.code, said.severity) == ("doubtful-rate", "warning")
+    likely = float(said.message.split("would be at ")[1].split(" rows")[0])
+    assert likely == pytest.approx(RATE, rel=0.25)
+
+
+def test_a_right_rate_and_a_clock_are_not_doubted() -> None:
+    assert list(rate_findings(trial(), RATE)) == []
+    assert list(rate_findings(trial(), None)) == []
 
 
 def test_efforts_without_gravity_are_named() -> None:

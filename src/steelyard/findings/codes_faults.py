@@ -15,6 +15,15 @@ FAULT_CODES = (
         "check.md",
     ),
     FindingCode(
+        "doubtful-rate",
+        "check",
+        ("warning",),
+        ("project",),
+        "the ratio of inertia forces to weight fits another rate than the one stated for a log without a clock",
+        "correct `rate_hz` of `time` in `[channels]`",
+        "check.md",
+    ),
+    FindingCode(
         "gravity-compensated",
         "check",
         ("error",),

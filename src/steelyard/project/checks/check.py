@@ -33,6 +33,7 @@ from steelyard.project.checks.delay import delay_findings
 from steelyard.project.checks.hypotheses import mounting
 from steelyard.project.checks.hypotheses.drifts import drift_findings
 from steelyard.project.checks.hypotheses.loads import load_findings
+from steelyard.project.checks.hypotheses.rates import rate_findings
 from steelyard.project.checks.hypotheses.zeros import zero_findings
 from steelyard.project.checks.limits import limit_findings
 from steelyard.project.checks.lost_samples import effort_faults
@@ -141,6 +142,8 @@ def check(project: Project, progress: Progress | None = None, thorough: bool = T
             thorough = thorough or bool(faults) or bool(still) or _suspicious(trial)
             trial, findings = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults), thorough)
             found += findings
+            if trial is not None and not any(finding.severity == "error" for finding in found):
+                found += rate_findings(trial, project.spec.channels.time.rate_hz)
     relative, total, errors = None, None, ()
     if trial is not None:
         relative = dict(zip(robot.axis_names, trial.baseline.relative.tolist(), strict=True))
