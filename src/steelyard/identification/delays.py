@@ -85,7 +85,7 @@ class Delays:
     @property
     def _shared(self) -> bool:
         """Whether one delay holds for all joints: by their error bars, or closely enough for most of those whose own
-        delay is plausible. One that is not comes from friction or elasticity, and is no evidence against the others."""
+        delay is plausible. One that is not comes from friction or elasticity, and does not count."""
         apart = np.abs(self.seconds - self.common)[np.abs(self.seconds) <= self.believable]
         return self.agree > ALIKE or bool(len(apart) and np.median(apart) <= CLOSE_S)
 
