@@ -140,7 +140,9 @@ def test_a_robot_file_states_its_worth(result: Path, steelyard: Run, tmp_path: P
     found, text = told.document, (tmp_path / "a.urdf").read_text("utf-8")
     fitted = found["scores"]["fitted"]
     assert set(fitted) == {"file", "identified", "original"}
-    assert fitted["identified"]["total"] < fitted["file"]["total"] < fitted["original"]["total"]
+    assert fitted["identified"]["total"] < fitted["file"]["total"]
+    # the table states the rotors that the log has: its reader computes them, which no URDF can
+    assert fitted["original"]["total"] < 1.1 * fitted["identified"]["total"]
     assert found["fit"]["holds"] == ["viscous", "coulomb"]
     assert found["fit"]["share"] == 0.3
     assert min(found["scores"]["lacking"].values()) > 0.0
@@ -169,8 +171,8 @@ def test_a_file_without_the_logs_says_so(result: Path, steelyard: Run, tmp_path:
     told = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json")
     assert told.code == 0, told.err
     assert told.document["scores"] is None
-    assert "because its logs cannot be read again" in told.err
-    assert "the errors of the file are not known" in told.err
+    assert "because the logs of the result cannot be read again" in told.err
+    assert "The errors of this file are not known" in told.err
 
 
 def test_code_holds_the_whole_model(result: Path, steelyard: Run, tmp_path: Path) -> None:

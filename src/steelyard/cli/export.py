@@ -234,6 +234,7 @@ def _document(target: ExportTarget, request: ExportRequest, made: Export, writte
             "changes": [asdict(change) for change in made.changes],
             "standard": standard,
             "scores": None if made.worth is None else made.worth.document(),
+            "unscored": made.unscored or None,
             "fit": _fit_document(request),
         },
     )
@@ -270,6 +271,8 @@ def _show(target: ExportTarget, request: ExportRequest, made: Export) -> None:
         say(chosen.certificate, "green" if chosen.physical else "bold red")
     if made.worth is not None:
         show(worth_table(made.worth))
+    elif made.unscored:
+        say(made.unscored, "yellow")
     if made.parity is not None:
         say(f"Read back: {'without friction, ' if target.root else ''}{made.parity}.", "bold")
     else:
