@@ -13,6 +13,7 @@ from steelyard.identification.prediction import as_identified
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.parameters import Layout
+from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import Coulomb, OnJoints, Rotor, Springs, Term, Viscous
 from steelyard.regression.information import Information
 from steelyard.regression.observe import Progress, observe
@@ -31,12 +32,14 @@ UnseenRuns = Callable[[], Sequence[Samples]]
 @dataclass(frozen=True)
 class LoggedRows:
     """Triangles of the fitted rows and of the unseen ones (None without any) over the columns of `model` and those of
-    every robot file, in torques. `unseen_fault` says why unseen runs are missing that the project lists."""
+    every robot file, in torques. `unseen_fault` says why unseen runs are missing that the project lists, `payloads`
+    names the bodies of the model that some runs carry; every other load is a label, and its body part of the robot."""
 
     fitted: Information
     unseen: Information | None = None
     mask: str = ""
     unseen_fault: str = ""
+    payloads: frozenset[str] = frozenset()
 
     @property
     def layout(self) -> Layout:
@@ -44,12 +47,16 @@ class LoggedRows:
 
     def carrying(self, load: str) -> tuple[Information | None, Information | None]:
         """The fitted and the unseen rows of the runs with this load case; None where there are none."""
-        return _of_load(self.fitted, load), None if self.unseen is None else _of_load(self.unseen, load)
+        return self._of_load(self.fitted, load), None if self.unseen is None else self._of_load(self.unseen, load)
+
+    def _of_load(self, information: Information, load: str) -> Information | None:
+        times = [time for time in information.times if bare_load(time[1], self.payloads) == load]
+        return information.at(times) if times else None
 
 
-def _of_load(information: Information, load: str) -> Information | None:
-    times = [time for time in information.times if time[1] == load]
-    return information.at(times) if times else None
+def bare_load(load: str, payloads: Collection[str]) -> str:
+    """The payload that a run carries; none where its load is only a label."""
+    return load if load in payloads else UNLOADED
 
 
 # Reads the logs of a result again.
@@ -83,7 +90,8 @@ def logged_rows(
     added += (Springs(),) if problem.model.robot.springs and Springs.name not in _names(problem.model.terms) else ()
     kept = [term for term in problem.model.terms if term.name not in _names(added)]
     problem = replace(problem, model=replace(problem.model, terms=(*kept, *added)))
-    rows = LoggedRows(observe(problem, progress=progress), mask=problem.mask)
+    payloads = frozenset(payload.name for payload in problem.model.payloads)
+    rows = LoggedRows(observe(problem, progress=progress), mask=problem.mask, payloads=payloads)
     try:
         runs = () if unseen is None else unseen()
         return replace(rows, unseen=observe(problem.with_runs(runs), progress=progress)) if runs else rows

@@ -100,8 +100,7 @@ def worth_of(rows: LoggedRows, values: Mapping[str, Array], load: str = UNLOADED
     fitted, unseen = rows.carrying(load)
     some = fitted or unseen
     if some is None:
-        every = rows.fitted.times if rows.unseen is None else (*rows.fitted.times, *rows.unseen.times)
-        return unscored_load(load, (time[1] for time in every))
+        return unscored_load(load, sorted(rows.payloads))
 
     def scores(information: Information | None) -> dict[str, Score]:
         return {} if information is None else {key: score(information, x, rows.mask) for key, x in values.items()}
@@ -110,12 +109,15 @@ def worth_of(rows: LoggedRows, values: Mapping[str, Array], load: str = UNLOADED
     return FileWorth(scores(fitted), scores(unseen), lacking, load, rows.unseen_fault)
 
 
-def unscored_load(load: str, known: Iterable[str]) -> str:
+def unscored_load(load: str, payloads: Iterable[str]) -> str:
     """The sentence for a file with a load that none of the runs carries."""
-    loads = ", ".join(f"'{one}'" for one in dict.fromkeys(known) if one != UNLOADED)
-    if load == UNLOADED:
-        return f"The errors of this file are not known: every run of the result carries a load ({loads}), see --load."
-    return f"The errors of this file are not known: no run of the result carries the load '{load}'."
+    loads = ", ".join(f"'{one}'" for one in payloads)
+    why = (
+        f"every run of the result carries a payload ({loads}); see --load"
+        if load == UNLOADED
+        else f"no run of the result carries the load '{load}'"
+    )
+    return f"The errors of this file are not known: {why}."
 
 
 def worth_of_result(result: Identification, load: str = UNLOADED) -> FileWorth:

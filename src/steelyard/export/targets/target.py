@@ -13,7 +13,7 @@ import numpy as np
 from steelyard.errors import OutputError, choices
 from steelyard.export.export import Export
 from steelyard.export.file_fit.judged import judged_file
-from steelyard.export.file_fit.rows import ReadRows, moved_to, rows_or_fault
+from steelyard.export.file_fit.rows import ReadRows, bare_load, moved_to, rows_or_fault
 from steelyard.export.file_fit.values import FileFormat, FileValues, file_values
 from steelyard.export.file_fit.worth import (
     FILE,
@@ -91,11 +91,11 @@ class ExportRequest:
     def worth_of_code(self) -> FileWorth | str:
         """The scores of files that hold the whole model, or a sentence on why there are none: those of the result where
         all of its runs carry the load of the files, else over its logs."""
-        chosen, carried = self._chosen, {run.load for run in self.result.runs}
+        chosen, carried = self._chosen, {bare_load(run.load, self.model.loads) for run in self.result.runs}
         if chosen.torque_change <= SAME_TORQUE and TIME not in self.model.uses and carried == {self.load}:
             return worth_of_result(self.result, self.load)
         if self.load not in carried:
-            return unscored_load(self.load, sorted(carried))
+            return unscored_load(self.load, self.model.loads)
         rows = rows_or_fault(self.rows)
         if isinstance(rows, str):
             return f"The errors of this file are not known: {rows}."
