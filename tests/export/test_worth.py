@@ -370,6 +370,24 @@ def test_exact_is_scored_as_the_file_is_written(
     ]
 
 
+def test_friction_on_its_bound_is_zero_to_the_bit(project: Path, steelyard: Run, tmp_path: Path) -> None:
+    """The solver stops at 1e-13, which a file must not state."""
+    robot = project.parent / "pendulum.toml"
+    stated = robot.read_text("utf-8")
+    robot.write_text(stated.replace("viscous = 1.5\ncoulomb = 2.0", "viscous = 0.0\ncoulomb = 0.0"), "utf-8")
+    write_log(project, "log.csv", 3)
+    robot.write_text(stated, "utf-8")
+    for estimator in ("auto", "consistent"):
+        assert steelyard("identify", project, "--estimator", estimator).code == 0
+        for options in ((), ("--exact",)):
+            file = tmp_path / "a.urdf"
+            told = steelyard("export", project.parent / "project-run", "--to", "urdf", "--out", file, *options)
+            assert told.code == 0, told.err
+            drive = read_robot(file).joints[1].drive
+            assert all(x == 0.0 or x > 1e-6 for x in (drive.viscous, drive.coulomb))
+            assert 0.0 in (drive.viscous, drive.coulomb)
+
+
 BRICK = inertial_vector(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
 
 

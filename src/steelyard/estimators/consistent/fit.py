@@ -182,6 +182,7 @@ def certified(
     theta = answer.theta
     if violation(theta, blocks) > 0.0:
         theta = clipped(theta, blocks, FLOOR, held_columns(base.layout))
+    theta = _at_zero(base, theta, scales, constraints)
     if violation(theta, blocks) > CERTIFIED:
         raise EstimationError(
             f"No standard set satisfies the constraints ({status_text(answer.status)}). Widen the mass bounds, boxes, "
@@ -252,6 +253,15 @@ def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
     """The covariance with NaN where the data alone do not determine a parameter."""
     out = covariance.copy()
     out[unsure, :] = out[:, unsure] = np.nan
+    return out
+
+
+def _at_zero(base: BaseParameters, theta: Array, scales: ConeScales, constraints: Constraints) -> Array:
+    """theta with drive columns that differ from their bound by no more than the solver's rounding on it."""
+    out, held = theta.copy(), held_columns(base.layout)
+    for k in constraints.bounded(base.layout):
+        if not held[k] and abs(theta[k]) < CERTIFIED * scales.columns[k]:
+            out[k] = 0.0
     return out
 
 
