@@ -269,21 +269,27 @@ def check_bodies(
     return Consistency(tuple(check_body(n, v, tolerance) for n, v in bodies.items()), tolerance, negative)
 
 
-def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
-    """The verdict on one body of ten parameters (10,)."""
+def check_body(
+    name: str, vector: Array, tolerance: float = 0.0, rounding: float = ROUNDING, boundary: float = ROUNDING
+) -> LinkVerdict:
+    """The verdict on one body of ten parameters (10,).
+
+    As fractions of its largest inertia: a violation up to `rounding` is none, and a body nearer than `boundary` to a
+    violation is on the boundary.
+    """
     vector = np.asarray(vector, float)
     if vector.shape != (10,) or not np.all(np.abs(vector) < ABSURD):
         raise ModelError(f"'{name}' needs ten finite inertial parameters {' '.join(INERTIAL)}, each below {ABSURD:g}.")
     inertia, com = com_inertia(vector), centre_of_mass(vector)
     eigenvalues, factors = np.linalg.eigvalsh(inertia), pivots(inertia)
     moments = np.linalg.eigvalsh(second_moments(inertia))
-    rounding = ROUNDING * float(np.abs(np.concatenate([vector[:6], (inertia_matrix(vector) - inertia).ravel()])).max())
+    size = float(np.abs(np.concatenate([vector[:6], (inertia_matrix(vector) - inertia).ravel()])).max())
 
     def need(numbers: NDArray[np.floating]) -> float:
         if vector[9] <= 0.0:
             return np.inf if vector.any() else 0.0
         lack = -float(np.min(numbers))
-        return 0.0 if lack <= rounding else lack
+        return 0.0 if lack <= rounding * size else lack
 
     needed = NeededTolerance(need(eigenvalues), need(factors), need(moments))
     return LinkVerdict(
@@ -296,8 +302,8 @@ def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
         second_moments=_triple(moments),
         pseudo_smallest=float(np.linalg.eigvalsh(pseudo_inertia(vector))[0]),
         needed=needed,
-        rounding=rounding,
-        verdict=_verdict(vector, needed, min(eigenvalues[0], moments[0]) > rounding, tolerance),
+        rounding=rounding * size,
+        verdict=_verdict(vector, needed, min(eigenvalues[0], moments[0]) > boundary * size, tolerance),
     )
 
 

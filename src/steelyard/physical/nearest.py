@@ -146,11 +146,20 @@ def own_or_nearest(
     Else the nearest physical one, by `nearest_feasible`.
     """
     if own is not None and not unphysical(base.layout, own, constraints.tolerance):
-        asked = _Question.of(base, values, covariance, None, None)
-        lack = np.abs(base.map @ own - values)[asked.known]
-        if np.all(lack <= SAME * np.abs(values[asked.known]).max(initial=0.0)):
-            return _result(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+        found, known = own_set(base, values, own, covariance, constraints), np.isfinite(values)
+        lack = np.abs(found.base_values - values)[known & np.isfinite(np.diagonal(covariance))]
+        if np.all(lack <= SAME * np.abs(values[known]).max(initial=0.0)):
+            return found
     return nearest_feasible(base, values, covariance, constraints=constraints)
+
+
+def own_set(
+    base: BaseParameters, values: Array, own: Array, covariance: Array, constraints: Constraints = PHYSICAL
+) -> Feasibility:
+    """The `own` standard set (C,) of a result as it is, physical or not."""
+    asked = _Question.of(base, values, covariance, None, None)
+    found = _result(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+    return replace(found, possible=not unphysical(base.layout, own, constraints.tolerance))
 
 
 def _result(asked: _Question, blocks: Sequence[Block], answer: Answer) -> Feasibility:
