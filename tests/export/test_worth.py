@@ -158,6 +158,20 @@ def test_a_robot_file_states_its_worth(result: Path, steelyard: Run, tmp_path: P
     assert (tmp_path / "b.urdf").read_text("utf-8").count("Written by Steelyard") == 1
 
 
+def test_a_file_is_measured_by_the_limit_of_the_lamp(result: Path, steelyard: Run, tmp_path: Path) -> None:
+    """The identified model is good enough for simulation, and its truncation is not."""
+    own, exact = (
+        steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json", *options).document
+        for options in ((), ("--exact",))
+    )
+    limit = 0.15
+    for one in (own, exact):
+        error = one["scores"]["fitted"]["file"]["total"]
+        said = [note for note in one["notes"] if "not good enough for simulation" in note]
+        assert bool(said) == (error > limit)
+    assert exact["scores"]["fitted"]["file"]["total"] > limit > own["scores"]["fitted"]["file"]["total"]
+
+
 def test_exact_keeps_the_identified_values(result: Path, steelyard: Run, tmp_path: Path) -> None:
     own, exact = (
         steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf", "--json", *options).document

@@ -12,7 +12,7 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, number, people, progress_bar, say
+from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say
 from steelyard.cli.door.exit_codes import PlugInError
 from steelyard.cli.tables import show
 from steelyard.errors import OutputError, SteelyardError
@@ -99,7 +99,12 @@ def export_command(
             request = replace(request, source=_own_source(reopened, target))
         place = _place(reopened, target, request, out)
         made = _made(target, request)
-    notes = (*made.notes, *_apart_from(made.companions, request.source, place), *_own_robot(reopened, place))
+    notes = (
+        *made.notes,
+        *(_unfit(reopened, made) if target.form is not None else ()),
+        *_apart_from(made.companions, request.source, place),
+        *_own_robot(reopened, place),
+    )
     made = replace(made, notes=notes)
     written = _write(place, target, made)
     if as_json:
@@ -165,6 +170,20 @@ def _spare(place: Path, reopened: Reopened) -> None:
     in_archive = where.is_file() and any(where in log.parents for log in logs)
     if where in logs or in_archive or (where.suffix == ".toml" and where.exists()):
         raise OutputError(f"'{place}' is an input of the result (a log or a TOML file). Name another place with --out.")
+
+
+def _unfit(reopened: Reopened, made: Export) -> tuple[str, ...]:
+    """A note where the file is not good enough for simulation, by the limit of the project for its lamps."""
+    if made.worth is None:
+        return ()
+    what, scores = made.worth.judged
+    error, limit = scores["file"].total, reopened.project.spec.lamps.simulation
+    if error <= limit:
+        return ()
+    return (
+        f"The file is not good enough for simulation: its relative error on {what} is {percent(error)}, above "
+        f"{limit:.0%} (simulation in [lamps]).",
+    )
 
 
 def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:

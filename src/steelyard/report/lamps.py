@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from steelyard.identification.result import Identification
-from steelyard.identification.verdict import UNEXPLAINED, FitVerdict
+from steelyard.identification.verdict import UNEXPLAINED, FitVerdict, worse
 from steelyard.physical.certificates import judged_set
 from steelyard.report import numerals
 
@@ -107,7 +107,7 @@ def _predicts(judged: FitVerdict, limits: LampLimits, place: ResultFiles) -> Lam
         worst = max(bad, key=lambda joint: joint.relative)
         reason = f"{said}, but joint {worst.joint} has {numerals.share(worst.relative)}, above {limits.joint:.0%}."
         return lamp("no", reason, check)
-    if judged.nominal is not None and judged.relative > judged.nominal:
+    if judged.nominal is not None and worse(judged.relative, judged.nominal):
         reason = f"{said}, more than the robot file has without a fit ({numerals.share(judged.nominal)})."
         return lamp("no", reason, check)
     if judged.kind == "fitted":
@@ -151,10 +151,13 @@ def _target(result: Identification, limits: LampLimits, place: ResultFiles, phys
     """Whether the errors are within the limit of the target."""
     judged, target, limit = result.judged, limits.target, limits.of(limits.target)
     names = {"simulation": "simulation", "feed-forward": "feed-forward", "payload": "weighing payloads"}
-    error = f"Relative error {numerals.share(judged.relative)}"
+    of_model = " of the model" if target == "simulation" else ""
+    error = f"Relative error{of_model} {numerals.share(judged.relative)}"
     exists = physical.answer != "no"
     good = [names[one] for one in TARGETS if judged.relative <= limits.of(one) and (one != "simulation" or exists)]
     also = f"Enough for: {', '.join(good) or 'none of simulation, feed-forward, weighing payloads'}."
+    if target == "simulation":
+        also += " A robot file holds less than the model: its export scores the file itself."
 
     def lamp(answer: Answer, reason: str, command: str) -> Lamp:
         return Lamp(f"Good enough for {names[target]}", answer, reason, command)

@@ -17,7 +17,7 @@ from steelyard.estimators.estimator import LEAST_ERROR, Certificate, Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
-from steelyard.physical.certificates import CERTIFIED, smallest_eigenvalues
+from steelyard.physical.certificates import CERTIFIED, ON_BOUNDARY, smallest_eigenvalues
 from steelyard.physical.cones import (
     Answer,
     Block,
@@ -37,8 +37,6 @@ from steelyard.regression.scores import score
 
 # Eigenvalues are clipped at this fraction of a body's size, the smallest at which rounding leaves none negative.
 FLOOR = 1e-11
-# A body or drive column closer than this to the boundary, in units of its size, is on the boundary.
-ON_BOUNDARY = 1e-6
 # A residual below this fraction of the effort is rounding.
 ROUNDING = 1e-6
 # A relative increase of the residual above this means that part of the model is wrong.

@@ -11,7 +11,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.export.file_fit.rows import LoggedRows
 from steelyard.identification.result import Identification
-from steelyard.identification.verdict import UNEXPLAINED
+from steelyard.identification.verdict import UNEXPLAINED, worse
 from steelyard.model.payload import UNLOADED
 from steelyard.regression.information import Information
 from steelyard.regression.scores import Score, score
@@ -69,7 +69,7 @@ class FileWorth:
         """What speaks against using the file, and what could not be scored."""
         what, scores = self.judged
         file, out = scores[FILE], []
-        if ORIGINAL in scores and file.total > scores[ORIGINAL].total:
+        if ORIGINAL in scores and worse(file.total, scores[ORIGINAL].total):
             both = f"{_percent(file)} against {_percent(scores[ORIGINAL])}"
             out.append(f"The file predicts {what} worse than the robot file before ({both}): keep that file.")
         bad = [f"{joint} {x:.0%}" for joint, x in file.joints.items() if x > UNEXPLAINED]
