@@ -15,7 +15,7 @@ from steelyard.cli import option_values
 from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say
 from steelyard.cli.door.exit_codes import PlugInError
 from steelyard.cli.tables import show
-from steelyard.errors import OutputError, SteelyardError
+from steelyard.errors import OutputError, SteelyardError, few
 
 if TYPE_CHECKING:
     from steelyard.export import Export, ExportRequest, ExportTarget
@@ -198,13 +198,15 @@ def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
 
 
 def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tuple[str, ...]:
-    """A note where the new file is in another folder than the meshes that it refers to by relative paths."""
-    if origin is None or not beside or place.resolve().parent == origin.resolve().parent:
+    """A note on the meshes that the source finds by relative paths, and the new file in its folder does not."""
+    if origin is None:
         return ()
-    names = f"{', '.join(beside[:3])}{', …' if len(beside) > 3 else ''}"
+    lost = [one for one in beside if (origin.parent / one).exists() and not (place.parent / one).exists()]
+    if not lost:
+        return ()
     return (
-        f"'{place.name}' looks for {names} in its own folder, but they are next to '{origin}'. Move it there, or write "
-        f"it there: --out {origin.parent}.",
+        f"'{place.name}' does not find {few(lost, 3)} in its folder '{place.parent}'. Copy the files there, or write "
+        f"it next to the source: --out {origin.parent}.",
     )
 
 

@@ -90,7 +90,7 @@ def file_values(
     if fit is None:
         reason = f"The file holds the identified values as far as {form.name} can, because {why}." if why else ""
         return FileValues(identified_model(model, result, load), filed, logged, reason=reason)
-    chosen = IdentifiedModel(fit.model, fit.theta, fit.rule, load, result.estimator)
+    chosen = IdentifiedModel(fit.model, fit.theta, fit.rule, load, result.estimator_chosen)
     wide = moved_to(result.base.layout, fit.theta, fit.model.layout)
     moves = base_moves(result.base, result.value, result.std, wide)
     return FileValues(chosen, filed, logged, fit, left_out=_left_out(form, filed), moves=moves)
