@@ -43,7 +43,7 @@ class FileWorth:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Two sentences for people: the errors, and what the file lacks."""
+        """Sentences for people: the errors, what the file lacks, and what could not be scored."""
         what, scores = self.judged
         others = [("the fitted rows", self.fitted)] if self.fitted and self.unseen else []
         parts = [f"{_percent(each[FILE])} on {where}" for where, each in [(what, scores), *others]]
@@ -57,12 +57,14 @@ class FileWorth:
         first += f" ({'; '.join(next_to)})."
         lost = {joint: x for joint, x in self.lacking.items() if x > 1e-9}
         if not lost:
-            return (first,)
+            return (first, *self.faults)
         each = ", ".join(f"{joint} {x:.2g}" for joint, x in lost.items())
-        return (
-            first,
-            f"Effort of the identified model that it does not have, rms [N.m or N]: {each}.",
-        )
+        return (first, f"Effort of the identified model that it does not have, rms [N.m or N]: {each}.", *self.faults)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What could not be scored."""
+        return (f"Not scored on unseen motion: {self.unseen_fault}.",) if self.unseen_fault else ()
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -77,9 +79,7 @@ class FileWorth:
             out.append(f"The file does not explain these joints on {what} (relative error): {', '.join(bad)}.")
         if out:
             out.append("C, Python and CasADi hold the whole identified model: export --to c, python or casadi.")
-        if self.unseen_fault:
-            out.append(f"Not scored on unseen motion: {self.unseen_fault}.")
-        return tuple(out)
+        return (*out, *self.faults)
 
     def document(self) -> dict[str, Any]:
         """The scores as plain tables for JSON."""

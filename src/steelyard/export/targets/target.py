@@ -181,7 +181,9 @@ class ExportTarget:
         """The export with its scores, in robot files also as a comment."""
         if self.form is None:
             worth = request.worth_of_code
-            return replace(made, unscored=worth) if isinstance(worth, str) else replace(made, worth=worth)
+            if isinstance(worth, str):
+                return replace(made, unscored=worth)
+            return replace(made, worth=worth, notes=(*made.notes, *worth.faults))
         values, ((name, content),) = request.file_values, made.files.items()
         judged = judged_file(values, self.form, request.result, content, request.source or Path(name))
         worth, left_out = judged.worth, (*values.left_out, *made.left_out)
