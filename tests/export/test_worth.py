@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -218,17 +219,30 @@ def test_nothing_is_lost_where_it_cannot_be_written(to: str, result: Path, steel
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_full_disk_leaves_the_old_file(
-    result: Path, steelyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        ("os.replace", OSError(errno.ENOSPC, "No space left on device")),
+        ("tempfile.TemporaryFile", OSError(errno.EROFS, "Read-only file system")),
+        ("", OSError(errno.EACCES, "is write-protected and is not replaced")),
+    ],
+)
+def test_a_file_that_cannot_be_replaced_stays(
+    function: str, fault: OSError, result: Path, steelyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A full disk, a read-only disk, a read-only file (also for root, who may write it)."""
     (tmp_path / "a.urdf").write_text("mine", "utf-8")
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def faulty(*_: object, **__: object) -> None:
+        raise fault
 
-    monkeypatch.setattr("os.replace", full)
+    if function:
+        monkeypatch.setattr(function, faulty)
+    else:
+        (tmp_path / "a.urdf").chmod(0o444)
     told = steelyard("export", result, "--to", "urdf", "--out", tmp_path / "a.urdf")
-    assert (told.code, "No space left on device" in told.err) == (2, True)
+    assert (told.code, str(fault.strerror) in told.err) == (2, True), told.err
+    assert len([line for line in told.err.splitlines() if line.startswith("error: ")]) == 1
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.urdf"]
     assert (tmp_path / "a.urdf").read_text("utf-8") == "mine"
 
