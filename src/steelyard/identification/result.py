@@ -142,7 +142,7 @@ class Identification(Displayed):
 
     @property
     def estimator_chosen(self) -> str:
-        """The estimator in words, with what `auto` chose."""
+        """The estimator as text, with what `auto` chose."""
         if self.estimator != "auto":
             return self.estimator
         return f"{'wls' if self.certificate is None else 'consistent'} (chosen by auto)"

@@ -38,7 +38,7 @@ class FileWorth:
 
     @property
     def judged(self) -> tuple[str, Mapping[str, Score]]:
-        """The scores that count, and their rows in words: unseen motion if there is any, else the fitted rows."""
+        """The scores that count, and their rows as text: unseen motion if there is any, else the fitted rows."""
         return ("unseen motion", self.unseen) if self.unseen else ("the fitted rows", self.fitted)
 
     @property
