@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from steelyard._arrays import Array, single_threaded
-from steelyard.export import ExportRequest, named_target
+from steelyard.export import Export, ExportRequest, named_target
 from steelyard.export.file_fit.bodies import body_shapes
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots.mjcf import read_mjcf_text
@@ -102,6 +102,11 @@ def _drives(robot: Robot, case: WorthCase, what: str) -> Array:
     return np.array([getattr(joints[name], what) or 0.0 for name in case.robot.joint_names])
 
 
+def _text(made: Export) -> str:
+    (content,) = made.files.values()
+    return content.decode("utf-8")
+
+
 @single_threaded
 def outcomes(name: str, folder: Path) -> list[Outcome]:
     """Both formats of one robot."""
@@ -117,15 +122,14 @@ def outcomes(name: str, folder: Path) -> list[Outcome]:
         target = named_target(form)
         given = {} if form == "urdf" else {"source": source}
 
-        def exported(target=target, given=given, **options: object) -> tuple[ExportRequest, str]:
+        def exported(target=target, given=given, **options: object) -> tuple[ExportRequest, Export]:
             request = target.request(reopened.model, reopened.result, lambda: rows, **given, **options)
-            (content,) = target.export(request).files.values()
-            return request, content.decode("utf-8")
+            return request, target.export(request)
 
-        request, content = exported()
-        exact = exported(exact=True)[1]
-        worth, written = request.worth, request.written
+        request, made = exported()
+        worth, written = made.worth, request.written
         assert worth is not None
+        content, exact = _text(made), _text(exported(exact=True)[1])
         shapes = [shape for shape in body_shapes(written.model.layout, written.theta) if shape.filed_mass > 0.0]
         truth = case.unseen[1]
         out.append(

@@ -109,6 +109,31 @@ def test_a_motion_of_a_file_is_followed(steelyard: Run, tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "two.parquet").equals(log)
 
 
+def test_another_seed_is_another_motion_of_the_same_robot(steelyard: Run, tmp_path: Path) -> None:
+    def simulated(*options: str) -> tuple[dict[str, float], pl.DataFrame]:
+        out = tmp_path / "log.csv"
+        told = steelyard("simulate", "kr270", "--duration", "1", "--rate", "100", "--out", out, "--json", *options)
+        assert told.code in (0, 1), told.err
+        return told.document["truth"], pl.read_csv(out)
+
+    first, other, robot, quiet = (
+        simulated(*options) for options in ((), ("--seed", "2"), ("--robot-seed", "2"), ("--noise", "0"))
+    )
+    assert other[0] == first[0]
+    assert not other[1].equals(first[1])
+    assert robot[0] != first[0]
+    # less noise leaves the motion as it is
+    positions = [name for name in first[1].columns if name.startswith("q_")]
+    assert quiet[1].select(positions).equals(first[1].select(positions))
+
+
+def test_no_terms_are_none(steelyard: Run, tmp_path: Path) -> None:
+    told = steelyard("simulate", "planar2r", "--duration", "1", "--rate", "100", "--out", tmp_path / "log.csv",
+                     "--terms", "", "--json")  # fmt: skip
+    assert told.code == 0, told.err
+    assert {name.partition(".")[0] for name in told.document["truth"]} == {"link1", "link2"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

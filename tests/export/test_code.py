@@ -747,15 +747,28 @@ def test_meshes_that_stand_beside_the_source_are_told_where_the_file_goes_elsewh
     meshes = '<visual><geometry><mesh filename="{}"/></geometry></visual>'
     shown = "".join(meshes.format(name) for name in ("meshes/arm.stl", "package://arm/arm.stl", "/shapes/arm.stl"))
     file.write_text(file.read_text("utf-8").replace("</link>", f"{shown}</link>", 1), "utf-8")
-    told = steelyard("export", run, "--to", "urdf", "--source", file, "--json")
+    (workplace / "meshes").mkdir()
+    (workplace / "meshes" / "arm.stl").touch()
+    place = workplace / "elsewhere" / "arm.urdf"
+    place.parent.mkdir()
+    told = steelyard("export", run, "--to", "urdf", "--source", file, "--out", place, "--json")
     assert told.code == 0, told.err
     warning = told.document["notes"][-1]
-    assert "looks for meshes/arm.stl in its own folder" in warning
+    assert f"'arm.urdf' does not find meshes/arm.stl in its folder '{place.parent}'" in warning
     assert f"--out {workplace}" in warning
+    # where the mesh is found, or was not found before, there is nothing to say
+    (place.parent / "meshes").mkdir()
+    (place.parent / "meshes" / "arm.stl").touch()
+    told = steelyard("export", run, "--to", "urdf", "--source", file, "--out", place, "--json")
+    assert not any("does not find" in one for one in told.document["notes"])
+    for mesh in (workplace / "meshes" / "arm.stl", place.parent / "meshes" / "arm.stl"):
+        mesh.unlink()
+    told = steelyard("export", run, "--to", "urdf", "--source", file, "--out", place, "--json")
+    assert not any("does not find" in one for one in told.document["notes"])
     told = steelyard("export", run, "--to", "urdf", "--source", file, "--out", workplace, "--json")
     assert told.code == 0, told.err
     assert told.document["files"] == [str(workplace / "pendulum-identified.urdf")]
-    assert not any("looks for" in one for one in told.document["notes"])
+    assert not any("does not find" in one for one in told.document["notes"])
 
 
 @pytest.mark.slow

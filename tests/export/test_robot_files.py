@@ -268,7 +268,7 @@ def test_urdf_equals_pinocchio_and_mujoco(tmp_path: Path, kind: str) -> None:
 
 def test_the_nominal_model_leaves_every_byte(tmp_path: Path) -> None:
     path = write(tmp_path, "arm.urdf", ARM)
-    model = model_of(path, ())
+    model = model_of(path, (on_joints(Viscous(), ["shoulder"]), on_joints(Coulomb(), ["shoulder"])))
     assert model.layout.nominal is not None
     export = edited_urdf(model, model.layout.nominal, path)
     assert content(export) == ARM.encode()
@@ -289,13 +289,14 @@ def test_inserted_elements_stand_as_the_file_indents(tmp_path: Path) -> None:
     assert lines[elbow + 7] == "  </joint>"
 
 
-def test_friction_that_was_not_identified_stays(tmp_path: Path) -> None:
+def test_friction_that_the_model_lacks_is_not_kept(tmp_path: Path) -> None:
     path = write(tmp_path, "arm.urdf", ARM)
     model = model_of(path, (on_joints(Viscous(), ["elbow"]),))
     export = edited_urdf(model, drawn(model), path)
     back = read_urdf(content(export), "back")
     shoulder, elbow, rail = back.joints
-    assert (shoulder.drive.viscous, shoulder.drive.coulomb) == (0.2, 0.1)
+    # a reader would add it to the identified efforts
+    assert (shoulder.drive.viscous, shoulder.drive.coulomb) == (0.0, 0.0)
     assert (elbow.drive.viscous, elbow.drive.coulomb) == (drawn(model)[model.layout.index("elbow.Fv")], None)
     assert rail.drive.viscous is None
 
@@ -513,7 +514,8 @@ def test_friction_without_an_odd_part_changes_no_bit() -> None:
 
 
 def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
-    """v² has a line with a negative level: zero is written. What is lost is much, and the way out is named."""
+    """v² has a line with a negative level: zero is written. What is lost is much, and the formats that lose nothing are
+    named."""
     robot = read_robot("planar2r")
     unlimited = replace(robot.joints[0], limits=replace(robot.joints[0].limits, velocity=np.inf))
     robot = replace(robot, joints=(unlimited, *robot.joints[1:]))
@@ -525,7 +527,7 @@ def test_friction_is_never_negative_and_much_that_is_lost_is_told() -> None:
     assert first.drive.viscous > 0.0
     assert export.friction[0].up_to == SPEED
     assert export.friction[0].much
-    assert "without --exact" in export.notes[0]
+    assert "C, Python and CasADi hold the whole curve" in export.notes[0]
     assert first.name in export.notes[0]
 
 

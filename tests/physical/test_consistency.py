@@ -43,8 +43,9 @@ from steelyard.physical.consistency import (
 )
 from steelyard.physical.nearest import Constraints, nearest_feasible, scatter
 from steelyard.project.documents import text
-from steelyard.project.result_file import document
+from steelyard.project.result_file import document, read_result
 from steelyard.regression.scores import Score
+from steelyard.report.lamps import lamps
 from testbed.command import Run
 from testbed.trees import random_inertia, random_pose, random_tree, rigid_model
 
@@ -703,13 +704,56 @@ def test_command_judges_the_own_set_as_it_is(steelyard: Run, tmp_path: Path) -> 
     assert (links["link1"]["passes"], links["link2"]["passes"]) == (True, False)
     assert links["link2"]["needed_tolerance"]["pivots"] == pytest.approx(-min(links["link2"]["pivots"]))
     assert links["link2"]["needed_tolerance"]["eigenvalues"] == pytest.approx(-min(links["link2"]["eigenvalues"]))
-    assert "not physical: link2" in own.err
+    assert "1 of 3 bodies of the standard set cannot exist: link2." in own.err
     nearest = steelyard("consistency", run, "--set", "nearest", "--json").document
     assert nearest["feasibility"]["set"] == "nearest"
     assert all(link["passes"] for link in nearest["links"])
     sound = with_own_set(tmp_path / "sound", 1.0)
     assert steelyard("consistency", sound, "--set", "own").code == 0
     assert steelyard("consistency", sound, "--set", "nearest", "--json").document["feasibility"]["set"] == "nearest"
+
+
+@pytest.mark.parametrize(("sigmas", "answer", "code"), [(-1.0, "yes", 0), (-4.0, "no", 1)])
+def test_command_and_lamp_judge_a_negative_drive_alike(
+    sigmas: float, answer: str, code: int, project: Path, steelyard: Run
+) -> None:
+    """Friction below zero within 3 σ is noise for both, and the findings of one set do not depend on how it is asked
+    for."""
+    assert steelyard("identify", project, "--estimator", "consistent").code == 0
+    file = project.parent / "project-run" / "result.json"
+    data, result = json.loads(file.read_text("utf-8")), read_result(file)
+    k = result.base.names.index("joint2.Fv")
+    data["value"][k] = data["standard"][result.base.layout.index("joint2.Fv")] = sigmas * float(result.std[k])
+    file.write_text(json.dumps(data), "utf-8")
+    physical = lamps(read_result(file))[1]
+    own = steelyard("consistency", file, "--set", "own", "--json")
+    assert (physical.answer, own.code) == (answer, code), own.err
+    assert physical.reason in " ".join(own.err.split())
+    assert ("negative-drive-parameter" in [one["code"] for one in own.document["findings"]]) == (code == 1)
+    default, nearest = (
+        steelyard("consistency", file, "--json", *options).document for options in ((), ("--set", "nearest"))
+    )
+    assert default["feasibility"]["set"] == "nearest"  # zero friction is what a physical set has
+    assert default["findings"] == nearest["findings"]
+    assert default["consistent"] == (code == 0)
+
+
+def test_lamp_and_command_call_the_same_bodies_on_the_boundary(project: Path, steelyard: Run) -> None:
+    assert steelyard("identify", project, "--estimator", "consistent").code == 0
+    file = project.parent / "project-run" / "result.json"
+    data, layout = json.loads(file.read_text("utf-8")), read_result(file).base.layout
+    theta = np.array(data["standard"])
+    at = link_columns(layout)["link2"]
+    mass, com = float(theta[at[9]]), theta[at[6:9]] / theta[at[9]]
+    plate = np.diag([0.1, 0.2, 0.3 * (1.0 - 1e-8)])  # thicker than a plate by the rounding of a solver
+    theta[at] = inertial_vector(mass, com, plate)
+    data["standard"] = theta.tolist()
+    file.write_text(json.dumps(data), "utf-8")
+    physical = lamps(read_result(file))[1]
+    assert (physical.answer, "on the boundary of what can: link2" in physical.reason) == ("with care", True)
+    found = steelyard("consistency", file, "--set", "own", "--json")
+    assert physical.reason in " ".join(found.err.split())
+    assert {link["name"]: link["verdict"] for link in found.document["links"]}["link2"] == "on the boundary"
 
 
 def test_command_writes_the_judged_set_as_a_table(steelyard: Run, tmp_path: Path) -> None:

@@ -131,6 +131,21 @@ def test_another_robot_in_the_unseen_run() -> None:
     assert moved.relative > 2.0 * moved.fitted
 
 
+def test_a_robot_file_that_is_right_already_is_not_better_than_the_fit() -> None:
+    """Its error is smaller by the noise of the fit; the reason once compared 1.93 % with 1.93 %."""
+    right = good()
+    assert right.unseen is not None
+    for factor, answer in ((0.99, "yes"), (0.8, "no")):
+        nominal = replace(right.unseen, total=factor * right.unseen.total)
+        assert lamps(replace(right, unseen_nominal=nominal))[0].answer == answer
+
+
+def test_a_simulation_is_told_that_the_error_is_that_of_the_model() -> None:
+    assert "Relative error of the model " in lamps(good())[2].reason
+    assert "its export scores the file itself" in lamps(good())[2].reason
+    assert "of the model" not in lamps(good(), LampLimits(target="feed-forward"))[2].reason
+
+
 def test_bodies_that_cannot_exist() -> None:
     theta = truth()
     theta[model().layout.index("joint1.Fc")] = -2.0

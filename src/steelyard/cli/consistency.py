@@ -14,7 +14,6 @@ from steelyard.cli.console import JsonFlag, emit, number, say, say_findings
 from steelyard.cli.door.exit_codes import ExitCode
 from steelyard.cli.tables import show
 from steelyard.errors import OutputError, RobotError, choices
-from steelyard.findings import Finding
 
 if TYPE_CHECKING:
     from steelyard.identification.result import Identification
@@ -28,7 +27,7 @@ OWN_SET, NEAREST_SET = SETS = ("own", "nearest")
 def consistency(
     source: Annotated[str, typer.Argument(help="Run folder or result.json; or a built-in robot or robot file.")],
     tolerance: Annotated[float, typer.Option(help="Allowed violation of the inertia conditions [kg·m²].")] = 0.0,
-    judged_set: Annotated[
+    asked_set: Annotated[
         str | None,
         typer.Option(
             "--set",
@@ -44,17 +43,16 @@ def consistency(
     as_json: JsonFlag = False,
 ) -> None:
     """For a robot, every link is tested. For a result, the test is whether any physical robot has its base values."""
-    if judged_set is not None and judged_set not in SETS:
-        raise OutputError(choices("set", judged_set, SETS))
+    if asked_set is not None and asked_set not in SETS:
+        raise OutputError(choices("set", asked_set, SETS))
     if _is_result(source):
         from steelyard.project.result_file import read_result
 
         result = read_result(source)
-        document = _own_document(result, tolerance) if judged_set == OWN_SET else None
-        document = document or _result_document(result, tolerance, judged_set)
+        document = _result_document(result, tolerance, asked_set)
         if out is not None:
             _write_set(result, document["feasibility"], out)
-    elif judged_set is not None or out is not None:
+    elif asked_set is not None or out is not None:
         raise OutputError(f"'{source}' is a robot: --set and --out are for the standard set of a result.")
     else:
         document = _robot_document(source, tolerance)
@@ -71,51 +69,6 @@ def _is_result(source: str) -> bool:
     return source not in builtin_robots() and (Path(source).is_dir() or Path(source).suffix == ".json")
 
 
-def _own_document(result: Identification, tolerance: float) -> dict[str, Any]:
-    """The standard set as identified: which links are physical, with pivots and the tolerance that each needs."""
-    from steelyard.physical.certificates import smallest_eigenvalues
-    from steelyard.physical.consistency import check_links, check_stated
-    from steelyard.project.documents import record
-    from steelyard.report.tables.links import link_table
-
-    layout, own = result.base.layout, result.standard
-    if own is None:
-        raise OutputError(
-            f"The result of {result.robot} has no standard set of its own: {result.standard_rule}. Use --set nearest."
-        )
-    verdict, bodies = check_links(layout, own, tolerance), check_stated(layout, tolerance)
-    failing = [link.name for link in verdict.links if not link.passes]
-    wrong = f"; not physical: {', '.join(failing)}" if failing else ""
-    say(f"The standard set of {result.robot} as identified ({result.standard_rule}): {verdict}{wrong}", "bold")
-    show(link_table(_TITLES[True], verdict.links))
-    findings = (*verdict.findings, *bodies.findings)
-    say_findings(findings)
-    return record(
-        SCHEMA,
-        {
-            "kind": "result",
-            "robot": result.robot,
-            "consistent": verdict.consistent and bodies.consistent,
-            "tolerance": tolerance,
-            "prior": "nominal" if layout.nominal is not None else "none",
-            "unknown": [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)],
-            "stated": {c.name: c.nominal for c in layout.columns if c.known},
-            "feasibility": {
-                "set": OWN_SET,
-                "possible": verdict.consistent,
-                "distance_sigma": 0.0,
-                "worst": None,
-                "smallest": smallest_eigenvalues(layout, own),
-                "base_values": dict(zip(result.base.names, result.base.map @ own, strict=True)),
-                "theta": dict(zip(layout.names, own, strict=True)),
-            },
-            "links": [_link_document(link) for link in verdict.links],
-            "mass_matrix": None,
-            "findings": findings,
-        },
-    )
-
-
 def _write_set(result: Identification, judged: dict[str, Any], out: Path) -> None:
     """The judged set as a table file, with drive gains and payloads."""
     from steelyard.project.output_folder import write_files
@@ -128,25 +81,29 @@ def _write_set(result: Identification, judged: dict[str, Any], out: Path) -> Non
     say(f"Written: {out}")
 
 
-def _result_document(result: Identification, tolerance: float, asked_set: str | None = None) -> dict[str, Any]:
-    from steelyard.physical.certificates import CERTIFIED
-    from steelyard.physical.consistency import check_links, check_stated
-    from steelyard.physical.nearest import NOISE_SIGMA, OWN, Constraints, own_or_nearest, scatter
+def _result_document(result: Identification, tolerance: float, asked_set: str | None) -> dict[str, Any]:
+    """The judgement of one standard set of a result, by the same rules for its own and the nearest set."""
+    from steelyard.physical.certificates import judged_set
+    from steelyard.physical.consistency import check_stated
+    from steelyard.physical.nearest import NOISE_SIGMA, OWN
     from steelyard.project.documents import record
     from steelyard.report.tables.links import link_table
 
-    layout = result.base.layout
-    spread, asked = scatter(result.std, result.covariance_classical), Constraints(tolerance=tolerance)
-    own = None if asked_set == NEAREST_SET else result.standard
-    answer = own_or_nearest(result.base, result.value, own, spread, asked)
-    # the set is usually on the boundary, within the solver's rounding
-    verdict = check_links(layout, answer.theta, tolerance + CERTIFIED)
-    unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
+    layout, drive_std = result.base.layout, result.drive_std
+    answer = _asked(result, tolerance, asked_set)
+    own, judged = answer.status == OWN, judged_set(layout, answer.theta, drive_std, tolerance)
     stated, bodies = {c.name: c.nominal for c in layout.columns if c.known}, check_stated(layout, tolerance)
-    uncertified = () if asked_set else _uncertified(result, answer, tolerance)
-    findings = (*answer.findings, *uncertified, *bodies.findings)
+    # a distance within three σ is noise: the robot is possible, but not exactly with these values
+    possible = judged.physical if own else answer.possible or answer.distance_sigma <= NOISE_SIGMA
+    unusable = ()
+    if not own and result.certificate is not None and result.standard is not None:
+        refused = judged_set(layout, result.standard, drive_std, tolerance)
+        unusable = () if refused.physical else refused.findings
+    of_base = () if own else answer.findings
+    findings = tuple(dict.fromkeys((*of_base, *unusable, *judged.findings, *bodies.findings)))
     _show_feasibility(result, answer)
-    show(link_table(_TITLES[answer.status == OWN], verdict.links))
+    say(f"This set: {judged.reason}")
+    show(link_table(_TITLES[own], judged.links))
     if stated:
         say(f"Held at stated values: {', '.join(f'{name} = {x:g}' for name, x in stated.items())}")
     say_findings(findings)
@@ -155,14 +112,13 @@ def _result_document(result: Identification, tolerance: float, asked_set: str | 
         {
             "kind": "result",
             "robot": result.robot,
-            # a distance within three σ is noise: the robot is possible, but not exactly with these values
-            "consistent": bodies.consistent and (answer.possible or answer.distance_sigma <= NOISE_SIGMA),
+            "consistent": bodies.consistent and possible,
             "tolerance": tolerance,
             "prior": "nominal" if layout.nominal is not None else "none",
-            "unknown": unknown,
+            "unknown": [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)],
             "stated": stated,
             "feasibility": {
-                "set": OWN_SET if answer.status == OWN else NEAREST_SET,
+                "set": OWN_SET if own else NEAREST_SET,
                 "possible": answer.possible,
                 "distance_sigma": answer.distance_sigma,
                 "worst": None if answer.worst is None else {"name": answer.worst[0], "sigma": answer.worst[1]},
@@ -174,22 +130,27 @@ def _result_document(result: Identification, tolerance: float, asked_set: str | 
                 "base_values": dict(zip(result.base.names, answer.base_values, strict=True)),
                 "theta": dict(zip(layout.names, answer.theta, strict=True)),
             },
-            "links": [_link_document(link) for link in verdict.links],
+            "links": [_link_document(link) for link in judged.links],
             "mass_matrix": None,
             "findings": findings,
         },
     )
 
 
-def _uncertified(result: Identification, answer: Feasibility, tolerance: float) -> tuple[Finding, ...]:
-    """Why the certified set of a result cannot be used, e.g. a rotor inertia that was allowed to be negative."""
-    from steelyard.physical.certificates import CERTIFIED
-    from steelyard.physical.consistency import check_links
-    from steelyard.physical.nearest import OWN
+def _asked(result: Identification, tolerance: float, asked_set: str | None) -> Feasibility:
+    """The set to judge: the own one, the nearest one, or by default the own one if it is physical."""
+    from steelyard.physical.nearest import Constraints, own_or_nearest, own_set, scatter
 
-    if result.certificate is None or result.standard is None or answer.status == OWN:
-        return ()
-    return check_links(result.base.layout, result.standard, tolerance + CERTIFIED).findings
+    own, spread = result.standard, scatter(result.std, result.covariance_classical)
+    constraints = Constraints(tolerance=tolerance)
+    if asked_set != OWN_SET:
+        own = None if asked_set == NEAREST_SET else own
+        return own_or_nearest(result.base, result.value, own, spread, constraints)
+    if own is None:
+        raise OutputError(
+            f"The result of {result.robot} has no standard set of its own: {result.standard_rule}. Use --set nearest."
+        )
+    return own_set(result.base, result.value, own, spread, constraints)
 
 
 def _robot_document(source: str, tolerance: float) -> dict[str, Any]:
@@ -264,9 +225,13 @@ _TITLES = {True: "The result's own standard set", False: "Nearest feasible stand
 
 
 def _show_feasibility(result: Identification, answer: Feasibility) -> None:
+    """Which set is judged, and for the nearest one whether it has the base values of the result."""
     from steelyard.physical.cones import status_text
     from steelyard.physical.nearest import NOISE_SIGMA, OWN
 
+    if answer.status == OWN:
+        say(f"The standard set of {result.robot} as identified ({result.standard_rule}).", "bold")
+        return
     prior = "smallest set" if result.base.layout.nominal is None else "nominal values, in units of their widths"
     said = (
         f"These base values of {result.robot} are possible"
@@ -277,5 +242,4 @@ def _show_feasibility(result: Identification, answer: Feasibility) -> None:
         else f"These base values of {result.robot} are not possible; the nearest possible ones are "
         f"{number(answer.distance_sigma)} σ away"
     )
-    how = f"by {result.standard_rule}" if answer.status == OWN else f"prior: {prior}; {status_text(answer.status)}"
-    say(f"{said} ({how}).", "bold")
+    say(f"{said} (prior: {prior}; {status_text(answer.status)}).", "bold")

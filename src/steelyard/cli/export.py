@@ -12,10 +12,10 @@ import typer
 from rich.table import Column, Table
 
 from steelyard.cli import option_values
-from steelyard.cli.console import JsonFlag, emit, number, people, progress_bar, say
+from steelyard.cli.console import JsonFlag, emit, number, people, percent, progress_bar, say
 from steelyard.cli.door.exit_codes import PlugInError
 from steelyard.cli.tables import show
-from steelyard.errors import OutputError, SteelyardError
+from steelyard.errors import OutputError, SteelyardError, few
 
 if TYPE_CHECKING:
     from steelyard.export import Export, ExportRequest, ExportTarget
@@ -99,7 +99,12 @@ def export_command(
             request = replace(request, source=_own_source(reopened, target))
         place = _place(reopened, target, request, out)
         made = _made(target, request)
-    notes = (*made.notes, *_apart_from(made.companions, request.source, place), *_own_robot(reopened, place))
+    notes = (
+        *made.notes,
+        *(_unfit(reopened, made) if target.form is not None else ()),
+        *_apart_from(made.companions, request.source, place),
+        *_own_robot(reopened, place),
+    )
     made = replace(made, notes=notes)
     written = _write(place, target, made)
     if as_json:
@@ -167,6 +172,20 @@ def _spare(place: Path, reopened: Reopened) -> None:
         raise OutputError(f"'{place}' is an input of the result (a log or a TOML file). Name another place with --out.")
 
 
+def _unfit(reopened: Reopened, made: Export) -> tuple[str, ...]:
+    """A note where the file is not good enough for simulation, by the limit of the project for its lamps."""
+    if made.worth is None:
+        return ()
+    what, scores = made.worth.judged
+    error, limit = scores["file"].total, reopened.project.spec.lamps.simulation
+    if error <= limit:
+        return ()
+    return (
+        f"The file is not good enough for simulation: its relative error on {what} is {percent(error)}, above "
+        f"{limit:.0%} (simulation in [lamps]).",
+    )
+
+
 def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
     """A note where the new file replaces the robot file of the result."""
     own = reopened.project.robot_file
@@ -179,13 +198,15 @@ def _own_robot(reopened: Reopened, place: Path) -> tuple[str, ...]:
 
 
 def _apart_from(beside: Sequence[str], origin: Path | None, place: Path) -> tuple[str, ...]:
-    """A note where the new file is in another folder than the meshes that it refers to by relative paths."""
-    if origin is None or not beside or place.resolve().parent == origin.resolve().parent:
+    """A note on the meshes that the source finds by relative paths, and the new file in its folder does not."""
+    if origin is None:
         return ()
-    names = f"{', '.join(beside[:3])}{', …' if len(beside) > 3 else ''}"
+    lost = [one for one in beside if (origin.parent / one).exists() and not (place.parent / one).exists()]
+    if not lost:
+        return ()
     return (
-        f"'{place.name}' looks for {names} in its own folder, but they are next to '{origin}'. Move it there, or write "
-        f"it there: --out {origin.parent}.",
+        f"'{place.name}' does not find {few(lost, 3)} in its folder '{place.parent}'. Copy the files there, or write "
+        f"it next to the source: --out {origin.parent}.",
     )
 
 
@@ -234,6 +255,7 @@ def _document(target: ExportTarget, request: ExportRequest, made: Export, writte
             "changes": [asdict(change) for change in made.changes],
             "standard": standard,
             "scores": None if made.worth is None else made.worth.document(),
+            "unscored": made.unscored or None,
             "fit": _fit_document(request),
         },
     )
@@ -270,6 +292,8 @@ def _show(target: ExportTarget, request: ExportRequest, made: Export) -> None:
         say(chosen.certificate, "green" if chosen.physical else "bold red")
     if made.worth is not None:
         show(worth_table(made.worth))
+    elif made.unscored:
+        say(made.unscored, "yellow")
     if made.parity is not None:
         say(f"Read back: {'without friction, ' if target.root else ''}{made.parity}.", "bold")
     else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def init(
     robot: Annotated[
         str,
-        typer.Argument(help="Built-in robot, or a .toml, .urdf or MJCF file.", autocompletion=option_values.robots),
+        typer.Argument(help="Built-in robot, or a table, URDF, MJCF or SDF file.", autocompletion=option_values.robots),
     ],
     logs: Annotated[
         list[Path], typer.Argument(help="Logs of that robot, all with the same columns; each becomes a run.")

@@ -41,7 +41,7 @@ def robots(as_json: JsonFlag = False) -> None:
 def params(
     robot: Annotated[
         str,
-        typer.Argument(help="Built-in robot, or a .toml, .urdf or MJCF file.", autocompletion=option_values.robots),
+        typer.Argument(help="Built-in robot, or a table, URDF, MJCF or SDF file.", autocompletion=option_values.robots),
     ],
     without: Annotated[
         list[str] | None,

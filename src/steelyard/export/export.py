@@ -20,7 +20,8 @@ class Export:
     model; for robot files, without friction. `read_back` is a sentence on how the files were compared where there is no
     parity; empty where they were not. `friction` lists the joints whose friction a robot file holds in part. `notes`
     are sentences for the users of the files. `companions` lists files that must be in the same folder (meshes,
-    textures). `worth` are the errors of the file on the user's own logs, None where no logs were read.
+    textures). `worth` are the errors of the file on the user's own logs; where it is None, `unscored` is a sentence on
+    why.
     """
 
     name: str
@@ -33,3 +34,4 @@ class Export:
     companions: tuple[str, ...] = ()
     read_back: str = ""
     worth: FileWorth | None = None
+    unscored: str = ""

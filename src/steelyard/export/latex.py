@@ -29,7 +29,7 @@ def latex_table(result: Identification, robot: Robot, regroupings: bool = False,
         one: _symbol(one, robot, len(group) > 1) for one, group in result.base.regroupings.items()
     }  # fmt: skip
     described = paper_table(result)
-    caption = plain(f"Base parameters of {result.robot}, identified by {result.estimator}")
+    caption = plain(f"Base parameters of {result.robot}, identified by {result.estimator_chosen}")
     text = latex(described, symbols, caption) + (_sums(result, robot, symbols) if regroupings else "")
     _read_back(text, latex_cells(described, symbols), result)
     stem = name or identifier(result.robot, "robot").lower()

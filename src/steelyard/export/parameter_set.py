@@ -110,14 +110,14 @@ def identified_model(
             if wrong
             else f"the result's own: {result.standard_rule}"
         )
-        chosen = IdentifiedModel(model, own, rule, load, result.estimator, 0.0, change)
+        chosen = IdentifiedModel(model, own, rule, load, result.estimator_chosen, 0.0, change)
         return chosen if allow_infeasible else _sane(chosen)
     if allow_infeasible:
         unknown = [name for name, x in zip(result.base.names, result.value, strict=True) if not np.isfinite(x)]
         if unknown:
             raise ModelError(f"These base parameters have no value: {', '.join(unknown)}. Leave allow_infeasible out.")
         rule = "the base values on their own columns, zero elsewhere"
-        return IdentifiedModel(model, result.theta, rule, load, result.estimator)
+        return IdentifiedModel(model, result.theta, rule, load, result.estimator_chosen)
     found = nearest_feasible(result.base, result.value, _spread(result))
     if wrong := unphysical(model.layout, found.theta):
         raise ModelError(
@@ -133,7 +133,7 @@ def identified_model(
     # parameters without a value are taken from the prior and do not count as a change
     reference = result.base.theta(np.where(np.isfinite(result.value), result.value, result.base.map @ found.theta))
     change = _torque_change(model, found.theta, reference, load)
-    return _sane(IdentifiedModel(model, found.theta, rule, load, result.estimator, found.distance_sigma, change))
+    return _sane(IdentifiedModel(model, found.theta, rule, load, result.estimator_chosen, found.distance_sigma, change))
 
 
 def _cancelled(result: Identification) -> NDArray[np.bool_]:

@@ -151,7 +151,7 @@ FIT_CODES = (
         "fit",
         ("warning",),
         ("identification", "physical"),
-        "a rotor inertia or a friction coefficient is negative by more than 3 σ (in `steelyard consistency`: at all)",
+        "a rotor inertia or a friction coefficient is negative by more than 3 σ (of a robot file: at all)",
         "check sign, unit and column of the effort; with joint torque sensors remove `rotor` from `terms`",
         "terms.md#rotor-and-torque-sensors",
     ),

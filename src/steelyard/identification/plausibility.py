@@ -11,6 +11,7 @@ from steelyard.estimators.least_squares import CLUSTERS, DATA_TOLERANCE, FEWEST_
 from steelyard.findings import Finding
 from steelyard.identification.result import Identification
 from steelyard.identification.term_selection import same_motion
+from steelyard.identification.verdict import worse
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.terms.registry import nonnegative_symbols
 from steelyard.regression.information import KNOWN, Information, Time, triangular
@@ -171,7 +172,7 @@ def with_plausibility_findings(result: Identification) -> Identification:
         message = "the nominal model explains none of the effort: its error is as large as the effort itself"
         found.append(Finding("nominal-contradicted", "warning", message))
     # below 1e-9 both models are exact and differ by rounding
-    if result.nominal is not None and result.relative_error.total > max(result.nominal.total, 1e-9):
+    if result.nominal is not None and worse(result.relative_error.total, max(result.nominal.total, 1e-9)):
         found.append(
             Finding(
                 "worse-than-nominal",

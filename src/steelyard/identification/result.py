@@ -141,6 +141,18 @@ class Identification(Displayed):
         return np.sqrt(np.diagonal(self.covariance))
 
     @property
+    def estimator_chosen(self) -> str:
+        """The estimator as text, with what `auto` chose."""
+        if self.estimator != "auto":
+            return self.estimator
+        return f"{'wls' if self.certificate is None else 'consistent'} (chosen by auto)"
+
+    @property
+    def drive_std(self) -> dict[str, float]:
+        """σ of the base parameters by name: those of a drive are standard parameters too."""
+        return dict(zip(self.base.names, np.nan_to_num(self.std).tolist(), strict=True))
+
+    @property
     def std_classical(self) -> Array:
         """Standard deviation by the classical formula (P0 eq. 11), which assumes white residuals."""
         return np.sqrt(np.diagonal(self.covariance_classical))

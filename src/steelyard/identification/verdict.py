@@ -13,12 +13,20 @@ from steelyard.regression.scores import Score
 
 # A joint whose relative error is above this is not explained: more of its effort is left than is predicted away.
 UNEXPLAINED = 0.5
+# The errors of two models within this factor are equal: where the robot file is already right, a fit has its noise on
+# top, by the share of parameters in rows.
+EQUAL = 1.05
 # With fewer rows per base parameter, one more motion is worth more than any setting.
 FEW_ROWS = 10.0
 
 Kind = Literal["unseen", "expected", "fitted"]
 # Columns that are efforts, so that their unit is that of the joint.
 _EFFORT_SYMBOLS = ("off", "Fc", "Fcp", "Fcn")
+
+
+def worse(error: float, other: float) -> bool:
+    """Whether an error is larger than another beyond the noise of a fit; NaN is."""
+    return not error <= EQUAL * other
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.linalg import eigvalsh
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array, single_threaded
@@ -269,21 +270,23 @@ def check_bodies(
     return Consistency(tuple(check_body(n, v, tolerance) for n, v in bodies.items()), tolerance, negative)
 
 
-def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
-    """The verdict on one body of ten parameters (10,)."""
+def check_body(
+    name: str, vector: Array, tolerance: float = 0.0, rounding: float = ROUNDING, boundary: float = ROUNDING
+) -> LinkVerdict:
+    """The verdict on one body of ten parameters (10,). As fractions of its largest inertia: a violation up to
+    `rounding` is none, and a body nearer than `boundary` to a violation is on the boundary."""
     vector = np.asarray(vector, float)
     if vector.shape != (10,) or not np.all(np.abs(vector) < ABSURD):
         raise ModelError(f"'{name}' needs ten finite inertial parameters {' '.join(INERTIAL)}, each below {ABSURD:g}.")
     inertia, com = com_inertia(vector), centre_of_mass(vector)
-    eigenvalues, factors = np.linalg.eigvalsh(inertia), pivots(inertia)
-    moments = np.linalg.eigvalsh(second_moments(inertia))
-    rounding = ROUNDING * float(np.abs(np.concatenate([vector[:6], (inertia_matrix(vector) - inertia).ravel()])).max())
+    eigenvalues, factors, moments = eigvalsh(inertia), pivots(inertia), eigvalsh(second_moments(inertia))
+    size = float(np.abs(np.concatenate([vector[:6], (inertia_matrix(vector) - inertia).ravel()])).max())
 
     def need(numbers: NDArray[np.floating]) -> float:
         if vector[9] <= 0.0:
             return np.inf if vector.any() else 0.0
         lack = -float(np.min(numbers))
-        return 0.0 if lack <= rounding else lack
+        return 0.0 if lack <= rounding * size else lack
 
     needed = NeededTolerance(need(eigenvalues), need(factors), need(moments))
     return LinkVerdict(
@@ -294,10 +297,10 @@ def check_body(name: str, vector: Array, tolerance: float = 0.0) -> LinkVerdict:
         pivots=_triple(factors),
         minors=_triple(leading_minors(inertia)),
         second_moments=_triple(moments),
-        pseudo_smallest=float(np.linalg.eigvalsh(pseudo_inertia(vector))[0]),
+        pseudo_smallest=float(eigvalsh(pseudo_inertia(vector))[0]),
         needed=needed,
-        rounding=rounding,
-        verdict=_verdict(vector, needed, min(eigenvalues[0], moments[0]) > rounding, tolerance),
+        rounding=rounding * size,
+        verdict=_verdict(vector, needed, min(eigenvalues[0], moments[0]) > boundary * size, tolerance),
     )
 
 
@@ -352,7 +355,7 @@ def mass_matrix_floor(
     ≥ 0 are a proof.
     """
     q = model.random_positions(np.random.default_rng(0) if rng is None else rng, count)
-    smallest = np.linalg.eigvalsh(model.mass_matrix(q, theta).transpose(2, 0, 1))[:, 0]
+    smallest = eigvalsh(model.mass_matrix(q, theta).transpose(2, 0, 1))[:, 0]
     worst = int(np.argmin(smallest))
     return MassMatrixFloor(float(smallest[worst]), tuple(q[:, worst].tolist()), q.shape[1])
 

@@ -45,8 +45,7 @@ from steelyard.physical.prior import search_widths
 FLOOR = 1e-2 * CERTIFIED
 # The solver is asked to stay this far inside where there is an interior, so that its own error does not matter.
 INSIDE = 1e-7
-# Columns without effect and without prior: width in the norm relative to the others, so large that they are nearly
-# free.
+# Columns without effect and without prior: width in the norm relative to the others, with which they are nearly free.
 FREE_WIDTH = 1e3
 # For infeasible base values: relative increase of the smallest distance allowed to come nearer to the prior.
 SLACK = 1e-3
@@ -54,7 +53,6 @@ SLACK = 1e-3
 WEAK_WEIGHT = 1e-4
 # Within this many σ of the feasible set, noise can explain why base values are infeasible.
 NOISE_SIGMA = 3.0
-
 # A result's own standard set has its base values if they differ by at most this fraction of the largest.
 SAME = 1e-9
 
@@ -141,16 +139,22 @@ def nearest_feasible(
 def own_or_nearest(
     base: BaseParameters, values: Array, own: Array | None, covariance: Array, constraints: Constraints = PHYSICAL
 ) -> Feasibility:
-    """The standard set of a result: its `own` (C,) if that is physical and has its base values (b,).
-
-    Else the nearest physical one, by `nearest_feasible`.
-    """
+    """The standard set of a result: its `own` (C,) if that is physical and has its base values (b,), else the nearest
+    physical one."""
     if own is not None and not unphysical(base.layout, own, constraints.tolerance):
-        asked = _Question.of(base, values, covariance, None, None)
-        lack = np.abs(base.map @ own - values)[asked.known]
-        if np.all(lack <= SAME * np.abs(values[asked.known]).max(initial=0.0)):
-            return _result(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+        known = np.isfinite(values) & np.isfinite(np.diagonal(covariance))
+        if np.all(np.abs(base.map @ own - values)[known] <= SAME * np.abs(values[known]).max(initial=0.0)):
+            return own_set(base, values, own, covariance, constraints)
     return nearest_feasible(base, values, covariance, constraints=constraints)
+
+
+def own_set(
+    base: BaseParameters, values: Array, own: Array, covariance: Array, constraints: Constraints = PHYSICAL
+) -> Feasibility:
+    """The `own` standard set (C,) of a result as it is, physical or not."""
+    asked = _Question.of(base, values, covariance, None, None)
+    found = _result(asked, cones_of(base.layout, constraints, asked.scales), Answer(own, OWN, 0))
+    return replace(found, possible=not unphysical(base.layout, own, constraints.tolerance))
 
 
 def _result(asked: _Question, blocks: Sequence[Block], answer: Answer) -> Feasibility:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,8 @@ from steelyard.project.writing.scratch import flush, old_of, recover, scratch_fi
 RESULT = "result.json"
 REPORT = "report.html"
 RUN_FILES = (RESULT, REPORT)
+# The permission to write a file, of its owner or anyone.
+ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 # What is written on trial: a full disk accepts an empty file [bytes].
 _TRIAL = bytes(1 << 16)
 # Other programs may take the place, or leave it, between two moves.
@@ -71,6 +74,10 @@ def check_file(path: Path) -> None:
     try:
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise OutputError(f"'{path}' is not a file name; give one with a suffix.")
+        if path.exists() and not path.stat().st_mode & ANY_WRITE:  # a move would replace it, and root may anyway
+            raise OutputError(
+                f"'{path}' is write-protected and is not replaced. Allow writing, or choose another path."
+            )
         if not path.parent.is_dir():
             raise OutputError(
                 f"The folder '{path.parent}' for '{path.name}' does not exist: create it, or choose another."

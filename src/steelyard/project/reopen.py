@@ -83,8 +83,9 @@ class Reopened:
 
     def logged_rows(self, progress: Progress | None = None) -> LoggedRows:
         """The rows of the fit and of the runs to validate, with every column that a robot file can hold."""
-        unseen = self.fitted_samples("validate", progress)
-        return logged_rows(self.fit_problem(progress), self.result, unseen, progress)
+        return logged_rows(
+            self.fit_problem(progress), self.result, lambda: self.fitted_samples("validate", progress), progress
+        )
 
     @property
     def constraints(self) -> Constraints:

@@ -186,9 +186,10 @@ def _worth_of_files(reopened: Reopened, files: Sequence[str], progress: Progress
         if target.form is None:
             valid = [one.name for one in TARGETS.values() if one.form is not None]
             raise OutputError(choices("robot file", name, valid))
-        worth = target.request(reopened.model, reopened.result, rows, reopened.constraints).worth
-        if worth is not None:
-            out[target.form.name] = worth
+        made = target.export(target.request(reopened.model, reopened.result, rows, reopened.constraints))
+        if made.worth is None:
+            raise OutputError(f"{target.form.name}: {made.unscored}")
+        out[target.form.name] = made.worth
     return out
 
 

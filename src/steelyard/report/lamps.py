@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from steelyard.identification.result import Identification
-from steelyard.identification.verdict import UNEXPLAINED, FitVerdict
-from steelyard.physical.consistency import check_links
+from steelyard.identification.verdict import UNEXPLAINED, FitVerdict, worse
+from steelyard.physical.certificates import judged_set
 from steelyard.report import numerals
 
 Answer = Literal["yes", "with care", "no", "not known"]
 Target = Literal["simulation", "feed-forward", "payload"]
-# A drive parameter that must not be negative may be below zero by this multiple of its σ, as for `consistency`.
-SIGMAS = 3.0
 TARGETS: tuple[Target, ...] = ("simulation", "feed-forward", "payload")
 
 
@@ -110,7 +107,7 @@ def _predicts(judged: FitVerdict, limits: LampLimits, place: ResultFiles) -> Lam
         worst = max(bad, key=lambda joint: joint.relative)
         reason = f"{said}, but joint {worst.joint} has {numerals.share(worst.relative)}, above {limits.joint:.0%}."
         return lamp("no", reason, check)
-    if judged.nominal is not None and judged.relative > judged.nominal:
+    if judged.nominal is not None and worse(judged.relative, judged.nominal):
         reason = f"{said}, more than the robot file has without a fit ({numerals.share(judged.nominal)})."
         return lamp("no", reason, check)
     if judged.kind == "fitted":
@@ -141,32 +138,26 @@ def _physical(result: Identification, place: ResultFiles) -> Lamp:
         unseen = [name for name, seen in zip(result.base.names, result.excited, strict=True) if not seen]
         count = f"{len(unseen)} of {len(result.base)} base parameters have no value"
         return lamp("not known", f"{count}, so there is no standard set to test.", _excite(place))
-    judged = check_links(result.base.layout, result.standard)
-    bad = [link.name for link in judged.links if not link.passes]
-    negative = [name for name, value in judged.negative if -value > SIGMAS * _deviation(result, name)]
-    if bad or negative:
-        parts = (
-            [f"{len(bad)} of {len(judged.links)} bodies of the standard set cannot exist: {_few(bad)}"] if bad else []
-        )
-        parts += [f"below zero by more than {SIGMAS:g} σ: {_few(negative)}"] if negative else []
+    judged = judged_set(result.base.layout, result.standard, result.drive_std)
+    if not judged.physical:
         estimator = "consistent" if result.gains is None else "consistent-gains"
-        consistent = place.command("identify", place.project, "--estimator", estimator)
-        return lamp("no", f"{_sentence('; '.join(parts))}.", consistent)
-    edge = () if result.certificate is None else result.certificate.boundary
-    if edge:
-        reason = f"Every body can exist; on the boundary of what can: {_few(edge)}."
-        return lamp("with care", reason, place.command("consistency", place.folder))
-    return lamp("yes", f"All {len(judged.links)} bodies can exist.", place.command("export", place.folder, "--to", "c"))
+        return lamp("no", judged.reason, place.command("identify", place.project, "--estimator", estimator))
+    if judged.edge:
+        return lamp("with care", judged.reason, place.command("consistency", place.folder))
+    return lamp("yes", judged.reason, place.command("export", place.folder, "--to", "c"))
 
 
 def _target(result: Identification, limits: LampLimits, place: ResultFiles, physical: Lamp) -> Lamp:
     """Whether the errors are within the limit of the target."""
     judged, target, limit = result.judged, limits.target, limits.of(limits.target)
     names = {"simulation": "simulation", "feed-forward": "feed-forward", "payload": "weighing payloads"}
-    error = f"Relative error {numerals.share(judged.relative)}"
+    of_model = " of the model" if target == "simulation" else ""
+    error = f"Relative error{of_model} {numerals.share(judged.relative)}"
     exists = physical.answer != "no"
     good = [names[one] for one in TARGETS if judged.relative <= limits.of(one) and (one != "simulation" or exists)]
     also = f"Enough for: {', '.join(good) or 'none of simulation, feed-forward, weighing payloads'}."
+    if target == "simulation":
+        also += " A robot file holds less than the model: its export scores the file itself."
 
     def lamp(answer: Answer, reason: str, command: str) -> Lamp:
         return Lamp(f"Good enough for {names[target]}", answer, reason, command)
@@ -204,17 +195,3 @@ def _simulated(place: ResultFiles) -> str:
     mjcf = place.robot.lower().endswith((".xml", ".mjcf"))
     source = ["--source", place.robot] if mjcf or place.robot.lower().endswith(".urdf") else []
     return place.command("export", place.folder, "--to", "mjcf" if mjcf else "urdf", *source)
-
-
-def _deviation(result: Identification, name: str) -> float:
-    """σ of a standard parameter that is a base parameter too; 0 for others."""
-    names = result.base.names
-    return float(result.std[names.index(name)]) if name in names else 0.0
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
-def _few(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -196,9 +196,11 @@ def table(
 
 
 def _cell(x: Any) -> Cell:
-    """A cell with NumPy types converted to Python types."""
+    """A cell with NumPy types converted to Python types, and −0 to 0."""
     plain = x.tolist() if hasattr(x, "tolist") else x
-    return tuple(plain) if isinstance(plain, list) else plain
+    if isinstance(plain, list | tuple):
+        return tuple(one + 0.0 if isinstance(one, float) else one for one in plain)
+    return plain + 0.0 if isinstance(plain, float) else plain
 
 
 def _plain(x: Any) -> Any:

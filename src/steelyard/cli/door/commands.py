@@ -143,7 +143,7 @@ def _built_in() -> tuple[Command, ...]:
         one("Study", "study.control:control_command", "control", "project-run other.csv --out control",
             "Simulate control laws with the identified model on a motion: tracking errors."),
         one("Use", "export:export_command", "export", "project-run --to urdf --source arm.urdf",
-            "Write the identified model as URDF, MJCF, C, Python or a LaTeX table."),
+            "Write the identified model as URDF, MJCF, SDF, C, Python, CasADi or a LaTeX table."),
         one("Use", "identify:report_again", "report", "project-run",
             "Write the report of a result again, from its result.json and logs."),
     )  # fmt: skip

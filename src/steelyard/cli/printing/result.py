@@ -58,7 +58,7 @@ def show_findings(findings: Iterable[Finding], notes: bool) -> None:
 
 def _show_tables(result: Identification, links: Mapping[str, str] | None) -> None:
     from steelyard.report.tables.bodies import body_table, payload_table
-    from steelyard.report.tables.errors import error_table
+    from steelyard.report.tables.errors import error_table, scored
     from steelyard.report.tables.parameters import gain_table, leg_table, parameter_table
 
     show(parameter_table(result), without=("nominal", "expression"))
@@ -67,7 +67,7 @@ def _show_tables(result: Identification, links: Mapping[str, str] | None) -> Non
     show(leg_table(result))
     show(body_table(result))
     show(error_table(result), without=("rmse_unseen", "rmse_nominal", "rmse_nominal_unseen"), notes=False)
-    say(f"Scored: {result.relative_error.mask}")
+    say(scored(result.relative_error.mask))
     if result.certificate is not None:
         say(_certified(result.certificate, result))
 

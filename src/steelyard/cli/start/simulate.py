@@ -36,7 +36,10 @@ def simulate_command(
     rate: Annotated[float, typer.Option(min=10.0, help="Rate of controller and log [Hz].")] = 1000.0,
     noise: Annotated[float, typer.Option(min=0.0, help="Noise of the efforts [fraction of their RMS].")] = 0.02,
     terms: Annotated[str | None, typer.Option(help=option_values.TERMS_HELP)] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for motion, noise and invented values.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the motion and the noise.")] = 1,
+    robot_seed: Annotated[
+        int, typer.Option(min=0, help="Random seed for the values that the robot file does not state.")
+    ] = 1,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """The controller sees encoder readings and commands efforts; the log holds t, q_JOINT and tau_JOINT."""
@@ -48,7 +51,7 @@ def simulate_command(
     with progress_bar() as progress:
         made = simulated_log(
             robot, out.suffix.lower(), {"kind": controller, **_gains(gain)}, motion, duration=duration, rate_hz=rate,
-            noise=noise, seed=seed, terms=listed, progress=progress,
+            noise=noise, seed=seed, robot_seed=robot_seed, terms=listed, progress=progress,
         )  # fmt: skip
     write_files({out: made.content})
     if as_json:
@@ -57,7 +60,8 @@ def simulate_command(
         emit(
             record(
                 "steelyard.simulation/1",
-                {"log": str(out), "rows": made.rows, "controller": controller, "seed": seed},
+                {"log": str(out), "rows": made.rows, "controller": controller, "seed": seed,
+                 "robot_seed": robot_seed},
                 truth=made.truth, invented=made.invented, tracking=made.tracking, findings=made.findings,
             )
         )  # fmt: skip
@@ -65,7 +69,7 @@ def simulate_command(
     say(f"Log: {out} ({made.rows} rows)", "bold")
     say(f"Largest RMS tracking error: {worst}, {number(made.tracking[worst])} rad or m")
     if made.invented:
-        say(f"Invented from --seed {seed}, since the robot file does not state them: {', '.join(made.invented)}")
+        say(f"Not in the robot file, invented from --robot-seed {robot_seed}: {', '.join(made.invented)}")
     say_findings(made.findings)
     say(f"Next:\n  {shlex.join(['steelyard', 'init', robot, str(out)])}")
     exit_if_errors(made.findings)

@@ -17,7 +17,7 @@ from steelyard.estimators.estimator import LEAST_ERROR, Certificate, Estimate
 from steelyard.estimators.least_squares import DATA_TOLERANCE
 from steelyard.findings import Finding
 from steelyard.model.base_parameters import BaseParameters
-from steelyard.physical.certificates import CERTIFIED, smallest_eigenvalues
+from steelyard.physical.certificates import CERTIFIED, ON_BOUNDARY, smallest_eigenvalues
 from steelyard.physical.cones import (
     Answer,
     Block,
@@ -37,8 +37,6 @@ from steelyard.regression.scores import score
 
 # Eigenvalues are clipped at this fraction of a body's size, the smallest at which rounding leaves none negative.
 FLOOR = 1e-11
-# A body or drive column closer than this to the boundary, in units of its size, is on the boundary.
-ON_BOUNDARY = 1e-6
 # A residual below this fraction of the effort is rounding.
 ROUNDING = 1e-6
 # A relative increase of the residual above this means that part of the model is wrong.
@@ -182,6 +180,7 @@ def certified(
     theta = answer.theta
     if violation(theta, blocks) > 0.0:
         theta = clipped(theta, blocks, FLOOR, held_columns(base.layout))
+    theta = _at_zero(base, theta, scales, constraints)
     if violation(theta, blocks) > CERTIFIED:
         raise EstimationError(
             f"No standard set satisfies the constraints ({status_text(answer.status)}). Widen the mass bounds, boxes, "
@@ -252,6 +251,15 @@ def _without(covariance: Array, unsure: NDArray[np.bool_]) -> Array:
     """The covariance with NaN where the data alone do not determine a parameter."""
     out = covariance.copy()
     out[unsure, :] = out[:, unsure] = np.nan
+    return out
+
+
+def _at_zero(base: BaseParameters, theta: Array, scales: ConeScales, constraints: Constraints) -> Array:
+    """theta with drive columns that differ from their bound by no more than the solver's rounding on it."""
+    out, held = theta.copy(), held_columns(base.layout)
+    for k in constraints.bounded(base.layout):
+        if not held[k] and abs(theta[k]) < CERTIFIED * scales.columns[k]:
+            out[k] = 0.0
     return out
 
 

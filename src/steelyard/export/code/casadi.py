@@ -19,6 +19,8 @@ from steelyard.export.export import Export
 from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.parity import LEAST_SCALE, Parity, checked_parity, random_states
 
+# The module of a robot stands next to that for NumPy, NAME.py.
+ENDING = "_casadi.py"
 # Functions that CasADi lacks, by those that it has.
 _MISSING = {
     "pow": "def pow(x, y):\n    return x**y\n",
@@ -54,7 +56,7 @@ if __name__ == "__main__":
 
 
 def casadi_file(identified: IdentifiedModel, name: str | None = None) -> Export:
-    """NAME.py with `inverse_dynamics`, `gravity` and `mass_matrix` as casadi.Function; `python NAME.py` tests itself.
+    """NAME_casadi.py with `inverse_dynamics`, `gravity` and `mass_matrix` as casadi.Function; run, it tests itself.
 
     It is imported and compared before it is returned if the package casadi is installed.
     """
@@ -64,10 +66,10 @@ def casadi_file(identified: IdentifiedModel, name: str | None = None) -> Export:
     content = _module(identified, made, left_out).encode("utf-8")
     installed = importlib.util.find_spec("casadi") is not None
     unchecked = (
-        "" if installed else f"Not evaluated: the package casadi is not installed. Where it is: python {name}.py"
+        "" if installed else f"Not evaluated: the package casadi is not installed. Where it is: python {name}{ENDING}"
     )
     parity = evaluated_parity(identified, content) if installed else None
-    return Export("casadi", {f"{name}.py": content}, left_out, parity=parity, read_back=unchecked)
+    return Export("casadi", {f"{name}{ENDING}": content}, left_out, parity=parity, read_back=unchecked)
 
 
 def evaluated_parity(identified: IdentifiedModel, content: bytes) -> Parity:

@@ -82,7 +82,7 @@ def fit_for_file(
         )
         fitted = replace(held, robot=replace(held.robot, links=tuple(links)))
     base = base_parameters(fitted)
-    own = rows.fitted.on(base.layout)
+    own = rows.fitted.without_known().on(base.layout)
 
     def found(share: float, mass_width: float) -> Estimate:
         masses = {**_mass_bounds(base, mass_width), **constraints.masses}

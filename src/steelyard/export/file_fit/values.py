@@ -1,52 +1,72 @@
-"""FileValues: the standard set that a robot file gets, how it was chosen, and the errors of the file with it."""
+"""FileValues: the standard set that a robot file gets, and how it was chosen."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
-from steelyard._arrays import Array
-from steelyard.errors import EstimationError, SteelyardError
+from steelyard.errors import EstimationError
 from steelyard.export.file_fit.bodies import unlike_file
 from steelyard.export.file_fit.fit import FileFit, base_moves, fit_for_file
-from steelyard.export.file_fit.rows import NO_FRICTION, LoggedRows, file_model, moved_to
-from steelyard.export.file_fit.worth import FileWorth, worth_of
+from steelyard.export.file_fit.rows import (
+    NO_FRICTION,
+    LoggedRows,
+    ReadRows,
+    clause,
+    file_model,
+    moved_to,
+    rows_or_fault,
+)
 from steelyard.export.parameter_set import IdentifiedModel, identified_model
-from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, drives
+from steelyard.export.robot_files.matching import restated
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
+from steelyard.model.robot import Robot
 from steelyard.physical.certificates import unphysical
 from steelyard.physical.constraints import PHYSICAL, Constraints
 
-# Reads the logs of a result again.
-ReadRows = Callable[[], LoggedRows]
-_SYMBOLS: Mapping[str, str] = {ARMATURE: "Ia", DAMPING: "Fv", FRICTION: "Fc"}
 # Base values named in the note on what differs.
 NAMED = 4
 
 
 class FileFormat(NamedTuple):
-    """The name of a format of robot files and the terms that it can hold."""
+    """A format of robot files: its name, the terms that it can hold, and how the content of one that is at a path is
+    read."""
 
     name: str
     holds: tuple[str, ...]
+    read: Callable[[bytes, Path], Robot]
 
 
 @dataclass(frozen=True)
 class FileValues:
-    """The set to write, the fit it comes from (None: the identified values), the scores (None: not known), and what to
-    report: `left_out` and `notes` are sentences, `moves` the identified base values that it changes by more than 3 σ.
+    """The set to write and the fit it comes from (None: the identified values, and `reason` says why where the format
+    cannot hold them all).
+
+    `filed` is the model with the values of the robot file before; `logged` are the rows of the result, or why they are
+    not known. `left_out` are sentences, `moves` the identified base values that a fit changes by more than 3 σ.
     """
 
     chosen: IdentifiedModel
+    filed: Model
+    logged: LoggedRows | str
     fit: FileFit | None = None
-    worth: FileWorth | None = None
+    reason: str = ""
     left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     moves: tuple[tuple[str, float, float], ...] = ()
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The base values that differ, as a sentence."""
+        if not self.moves:
+            return ()
+        some = ", ".join(f"{name} {value:.3g} → {written:.3g}" for name, value, written in self.moves[:NAMED])
+        more = ", …" if len(self.moves) > NAMED else ""
+        return (f"Base parameters that differ from the identified by more than 3 σ: {len(self.moves)} ({some}{more}).",)
 
 
 def file_values(
@@ -57,49 +77,23 @@ def file_values(
     load: str = UNLOADED,
     exact: bool = False,
     constraints: Constraints = PHYSICAL,
+    before: Robot | None = None,
 ) -> FileValues:
     """The identified set where the format holds all of it and its bodies are like the file's; else a fit to the rows.
 
-    `exact` keeps the identified values in any case. Without rows these are written too, and a note says so.
+    `before` is the robot of the file that is edited (default: that of the result): the bodies to be pulled to.
+    `exact` keeps the identified values in any case. Without rows these are written too, and the reason says so.
     """
-    logged = _logged(rows)
-    fit, why = _fit(form, model, result, logged, exact, constraints)
-    held = file_model(model, form.holds)
-    if fit is not None:
-        chosen = IdentifiedModel(fit.model, fit.theta, fit.rule, load, result.estimator)
-        theta, left_out = fit.theta, _left_out(form, model)
-    else:
-        chosen, left_out = identified_model(model, result, load), ()
-        theta = _truncated(form, chosen, held)
-    notes = unlike_file(held.layout, theta)
-    if why:
-        unknown = "; the errors of the file are not known" if isinstance(logged, str) else ""
-        notes = (
-            f"The file holds the identified values without what {form.name} lacks, because {why}{unknown}.",
-            *notes,
-        )
-    worth = None if isinstance(logged, str) else worth_of(logged, result, theta, held.layout, held.layout.nominal)
-    notes = (*(() if worth is None else worth.doubts), *notes)
-    wide = moved_to(result.base.layout, theta, held.layout)
-    moves = () if fit is None else base_moves(result.base, result.value, result.std, wide)
-    if moves:
-        some = ", ".join(f"{name} {value:.3g} → {written:.3g}" for name, value, written in moves[:NAMED])
-        more = ", …" if len(moves) > NAMED else ""
-        notes = (
-            *notes,
-            f"Base parameters that differ from the identified by more than 3 σ: {len(moves)} ({some}{more}).",
-        )
-    return FileValues(chosen, fit, worth, left_out, notes, moves)
-
-
-def _logged(rows: ReadRows | None) -> LoggedRows | str:
-    """The rows of the result, or why they cannot be read."""
-    if rows is None:
-        return "its logs were not given"
-    try:
-        return rows()
-    except (SteelyardError, OSError) as error:
-        return f"its logs cannot be read again ({str(error).rstrip('.')})"
+    logged = rows_or_fault(rows)
+    filed = model if before is None else replace(model, robot=restated(model.robot, before))
+    fit, why = _fit(form, filed, result, logged, exact, constraints)
+    if fit is None:
+        reason = f"The file holds the identified values as far as {form.name} can, because {why}." if why else ""
+        return FileValues(identified_model(model, result, load), filed, logged, reason=reason)
+    chosen = IdentifiedModel(fit.model, fit.theta, fit.rule, load, result.estimator_chosen)
+    wide = moved_to(result.base.layout, fit.theta, fit.model.layout)
+    moves = base_moves(result.base, result.value, result.std, wide)
+    return FileValues(chosen, filed, logged, fit, left_out=_left_out(form, filed), moves=moves)
 
 
 def _fit(
@@ -126,19 +120,7 @@ def _fit(
     try:
         return fit_for_file(logged, model, form.holds, reference, constraints), ""
     except EstimationError as error:
-        return None, f"no physical bodies could be fitted ({str(error).rstrip('.')})"
-
-
-def _truncated(form: FileFormat, chosen: IdentifiedModel, held: Model) -> Array:
-    """The values (C,) of the held model that a file gets from the identified ones."""
-    theta = moved_to(held.layout, chosen.theta, chosen.model.layout)
-    kinds = tuple(kind for kind, symbol in _SYMBOLS.items() if any(c.symbol == symbol for c in held.layout.columns))
-    values = drives(chosen.model, chosen.theta, kinds, form.name, held.layout.names, chosen.load).values
-    for joint, own in values.items():
-        for kind, value in own.items():
-            if (name := f"{joint}.{_SYMBOLS[kind]}") in held.layout:
-                theta[held.layout.index(name)] = value
-    return theta
+        return None, f"no physical bodies could be fitted ({clause(error)})"
 
 
 def _left_out(form: FileFormat, model: Model) -> tuple[str, ...]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.export.file_fit.rows import LoggedRows, moved_to
+from steelyard.export.file_fit.rows import LoggedRows
 from steelyard.identification.result import Identification
-from steelyard.identification.verdict import UNEXPLAINED
-from steelyard.model.parameters import Layout
+from steelyard.identification.verdict import UNEXPLAINED, worse
+from steelyard.model.payload import UNLOADED
 from steelyard.regression.information import Information
 from steelyard.regression.scores import Score, score
 
@@ -24,40 +24,54 @@ _CALLED = {IDENTIFIED: "identified model", ORIGINAL: "robot file before"}
 class FileWorth:
     """Scores on fitted and unseen rows of the exported "file", the "identified" model and the "original" robot file.
 
-    The original is missing where it states no inertias, `unseen` is empty without unseen runs. `lacking` is the root
-    mean square, over the fitted rows, of the identified effort that the file does not have, by joint [N·m | N].
+    The rows are those of the runs with the load that the file carries; `fitted` or `unseen` is empty without such runs,
+    and `unseen_fault` says why where their logs cannot be read. The original is missing where it states no inertias.
+    `lacking` is the root mean square, over the fitted rows (the unseen ones without any), of the identified effort that
+    the file does not have, by joint [N·m | N].
     """
 
     fitted: Mapping[str, Score]
     unseen: Mapping[str, Score] = field(default_factory=dict)
     lacking: Mapping[str, float] = field(default_factory=dict)
+    load: str = UNLOADED
+    unseen_fault: str = ""
+
+    @property
+    def judged(self) -> tuple[str, Mapping[str, Score]]:
+        """The scores that count, and their rows as text: unseen motion if there is any, else the fitted rows."""
+        return ("unseen motion", self.unseen) if self.unseen else ("the fitted rows", self.fitted)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Two sentences for people: the errors, and what the file lacks."""
-        on = [("unseen motion", self.unseen)] if self.unseen else []
-        parts = [f"{_percent(scores[FILE])} on {what}" for what, scores in [*on, ("the fitted rows", self.fitted)]]
-        others = [
-            f"{called} {' and '.join(_percent(scores[key]) for scores in (self.unseen, self.fitted) if scores)}"
+        """Sentences for people: the errors, what the file lacks, and what could not be scored."""
+        what, scores = self.judged
+        others = [("the fitted rows", self.fitted)] if self.fitted and self.unseen else []
+        parts = [f"{_percent(each[FILE])} on {where}" for where, each in [(what, scores), *others]]
+        next_to = [
+            f"{called} {' and '.join(_percent(each[key]) for each in (self.unseen, self.fitted) if each)}"
             for key, called in _CALLED.items()
-            if key in self.fitted
+            if key in scores
         ]
-        first = f"Torque error of this file, as its reader computes it: {', '.join(parts)} ({'; '.join(others)})."
+        carrying = f", of runs with the load '{self.load}'" if self.load != UNLOADED else ""
+        first = f"Torque error of this file, as its reader computes it: {', '.join(parts)}{carrying}"
+        first += f" ({'; '.join(next_to)})."
         lost = {joint: x for joint, x in self.lacking.items() if x > 1e-9}
         if not lost:
-            return (first,)
+            return (first, *self.faults)
         each = ", ".join(f"{joint} {x:.2g}" for joint, x in lost.items())
-        return (
-            first,
-            f"Effort of the identified model that it does not have [N.m or N, rms of the fitted rows]: {each}.",
-        )
+        return (first, f"Effort of the identified model that it does not have, rms [N.m or N]: {each}.", *self.faults)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What could not be scored."""
+        return (f"Not scored on unseen motion: {self.unseen_fault}.",) if self.unseen_fault else ()
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What speaks against using the file: on unseen motion if there is any, else on the fitted rows."""
-        what, scores = ("unseen motion", self.unseen) if self.unseen else ("the fitted rows", self.fitted)
+        """What speaks against using the file, and what could not be scored."""
+        what, scores = self.judged
         file, out = scores[FILE], []
-        if ORIGINAL in scores and file.total > scores[ORIGINAL].total:
+        if ORIGINAL in scores and worse(file.total, scores[ORIGINAL].total):
             both = f"{_percent(file)} against {_percent(scores[ORIGINAL])}"
             out.append(f"The file predicts {what} worse than the robot file before ({both}): keep that file.")
         bad = [f"{joint} {x:.0%}" for joint, x in file.joints.items() if x > UNEXPLAINED]
@@ -65,7 +79,7 @@ class FileWorth:
             out.append(f"The file does not explain these joints on {what} (relative error): {', '.join(bad)}.")
         if out:
             out.append("C, Python and CasADi hold the whole identified model: export --to c, python or casadi.")
-        return tuple(out)
+        return (*out, *self.faults)
 
     def document(self) -> dict[str, Any]:
         """The scores as plain tables for JSON."""
@@ -73,38 +87,47 @@ class FileWorth:
             what: {key: asdict(one) for key, one in scores.items()}
             for what, scores in (("fitted", self.fitted), ("unseen", self.unseen))
         }
-        return plain | {"lacking": dict(self.lacking)}
+        return plain | {"lacking": dict(self.lacking), "load": self.load}
 
 
 def _percent(found: Score) -> str:
     return f"{100.0 * found.total:.2f} %"
 
 
-def worth_of(
-    rows: LoggedRows, result: Identification, theta: Array, layout: Layout, original: Array | None = None
-) -> FileWorth:
-    """The scores of a file with the values theta (C,) of `layout`; `original` (C,) are those of the file before."""
-    wide = rows.fitted.layout
-    values = {FILE: moved_to(wide, theta, layout)}
-    values[IDENTIFIED] = moved_to(wide, np.nan_to_num(result.theta), result.base.layout)
-    if original is not None:
-        values[ORIGINAL] = moved_to(wide, original, layout)
+def worth_of(rows: LoggedRows, values: Mapping[str, Array], load: str = UNLOADED) -> FileWorth | str:
+    """The scores of values (C,) on the columns of the rows, over the runs with this load; why not where there are
+    none."""
+    fitted, unseen = rows.carrying(load)
+    some = fitted or unseen
+    if some is None:
+        return unscored_load(load, sorted(rows.payloads))
 
-    def scores(information: Information) -> dict[str, Score]:
-        return {key: score(information, value, rows.mask) for key, value in values.items()}
+    def scores(information: Information | None) -> dict[str, Score]:
+        return {} if information is None else {key: score(information, x, rows.mask) for key, x in values.items()}
 
-    lacking = dict(_lacking(rows.fitted, values[IDENTIFIED] - values[FILE]))
-    return FileWorth(scores(rows.fitted), {} if rows.unseen is None else scores(rows.unseen), lacking)
+    lacking = dict(_lacking(some, values[IDENTIFIED] - values[FILE]))
+    return FileWorth(scores(fitted), scores(unseen), lacking, load, rows.unseen_fault)
 
 
-def worth_of_code(result: Identification) -> FileWorth:
-    """The scores of a file that holds the whole identified model."""
+def unscored_load(load: str, payloads: Iterable[str]) -> str:
+    """The sentence for a file with a load that none of the runs carries."""
+    loads = ", ".join(f"'{one}'" for one in payloads)
+    why = (
+        f"every run of the result carries a payload ({loads}); see --load"
+        if load == UNLOADED
+        else f"no run of the result carries the load '{load}'"
+    )
+    return f"The errors of this file are not known: {why}."
+
+
+def worth_of_result(result: Identification, load: str = UNLOADED) -> FileWorth:
+    """The scores of a file that holds the whole identified model; `load` is that of all runs."""
 
     def scores(found: Score, nominal: Score | None) -> dict[str, Score]:
         return {FILE: found, IDENTIFIED: found} | ({} if nominal is None else {ORIGINAL: nominal})
 
     unseen = {} if result.unseen is None else scores(result.unseen, result.unseen_nominal)
-    return FileWorth(scores(result.relative_error, result.nominal), unseen)
+    return FileWorth(scores(result.relative_error, result.nominal), unseen, load=load)
 
 
 def _lacking(information: Information, apart: Array) -> Iterator[tuple[str, float]]:

@@ -56,14 +56,21 @@ class JointDrives:
         if not poor:
             return ()
         return (
-            f"Much of the friction of {', '.join(poor)} is lost in this format. A fit to the logged motion (the "
-            "command without --exact) loses less; C, Python and CasADi hold the whole curve.",
+            f"Much of the friction of {', '.join(poor)} is lost in this format; C, Python and CasADi hold the whole "
+            "curve.",
         )
 
     def drive(self, joint: str, before: Drive) -> Drive:
-        """The drive of a joint in the file to write: friction that was not identified is unchanged."""
-        own = self.values.get(joint, {})
-        return Drive(own.get(ARMATURE), own.get(DAMPING, before.viscous), own.get(FRICTION, before.coulomb))
+        """The drive of a joint in the file to write.
+
+        Friction that the file states and the model lacks becomes zero, as an armature does: the identified efforts do
+        not have it, and a reader would add it.
+        """
+        own = self.values.get(joint)
+        if own is None:
+            return Drive(None, before.viscous, before.coulomb)
+        viscous, coulomb = (None if x is None else 0.0 for x in (before.viscous, before.coulomb))
+        return Drive(own.get(ARMATURE), own.get(DAMPING, viscous), own.get(FRICTION, coulomb))
 
 
 def drives(

@@ -62,8 +62,8 @@ class FrictionLine:
     def __str__(self) -> str:
         speed = "rad/s" if self.unit == "N.m" else "m/s"
         return (
-            f"{self.joint}: {self.lost:.2g} of {self.rms:.3g} {self.unit} rms are lost up to {self.up_to:.3g} {speed}, "
-            f"at most {self.worst:.2g} {self.unit} at {self.worst_at:.2g} {speed}"
+            f"{self.joint}: {self.lost:.3g} of {self.rms:.3g} {self.unit} rms are lost up to {self.up_to:.3g} {speed}, "
+            f"at most {self.worst:.3g} {self.unit} at {self.worst_at:.2g} {speed}"
         )
 
 

@@ -42,7 +42,6 @@ class Match:
 
     `identified` is the robot of the model, `file` that of the user's file in its own frames; `axes` (n,) holds the axis
     of the first that is axis k of the second, and `world` is the world frame of the second in that of the first.
-    Friction that was not identified is that of the file in both.
     """
 
     identified: Robot
@@ -117,6 +116,20 @@ def match(model: Model, theta: Array, file: Robot, held: JointDrives) -> Match:
         np.array([axis[int(k)] for k in file.axis_index], np.int64),
         world,
     )
+
+
+def restated(ours: Robot, file: Robot) -> Robot:
+    """Our robot with the bodies, drives and springs that a file of the same mechanism states, in our frames."""
+    partner, frames = _partners(ours, file), (_frames(ours), _frames(file))
+    world = _world(ours, file, partner)
+    links, joints = list(ours.links), list(ours.joints)
+    for i, k in enumerate(partner):
+        joints[i] = replace(joints[i], drive=file.joints[k].drive)
+        inertia = file.links[k].inertia
+        if not links[i].virtual:
+            seen = None if inertia is None else _seen_from(world @ frames[1][k], frames[0][i], inertia)
+            links[i] = replace(links[i], inertia=seen)
+    return replace(ours, links=tuple(links), joints=tuple(joints), nominal=dict(file.nominal))
 
 
 def as_held(file: Robot, identified: Robot) -> Robot:

@@ -95,6 +95,12 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
     )
 
 
+def mjcf_robot(content: bytes, path: Path) -> Robot:
+    """The robot in the content of an MJCF file; includes and meshes are searched relative to its path."""
+    text = _flat(XmlText.of(content, str(path)), path, (path,))
+    return read_mjcf_text(text.content.decode(), path)
+
+
 def _companions(root: Element) -> tuple[str, ...]:
     """Meshes, textures and other files that MuJoCo looks for relative to the folder of the file."""
     settings = {key: value for one in root.findall("compiler") for key, value in one.attributes.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.export.code.casadi import casadi_file
+from steelyard.export.code.casadi import ENDING, casadi_file
 from steelyard.export.export import Export
 from steelyard.export.targets.target import ExportRequest, ExportTarget
 
@@ -11,4 +11,4 @@ def _make(request: ExportRequest) -> Export:
     return casadi_file(request.identified, request.name)
 
 
-CASADI = ExportTarget("casadi", _make, ".py", frozenset({"load", "name", "allow_infeasible"}))
+CASADI = ExportTarget("casadi", _make, ENDING, frozenset({"load", "name", "allow_infeasible"}))

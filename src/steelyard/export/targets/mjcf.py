@@ -7,7 +7,7 @@ from pathlib import Path
 from steelyard.export.export import Export
 from steelyard.export.file_fit.values import FileFormat
 from steelyard.export.parameter_set import IdentifiedModel
-from steelyard.export.robot_files.mjcf import edited_mjcf
+from steelyard.export.robot_files.mjcf import edited_mjcf, mjcf_robot
 from steelyard.export.robot_files.mjcf_new import generated_mjcf
 from steelyard.export.targets.target import ExportRequest, ExportTarget
 
@@ -33,5 +33,5 @@ MJCF = ExportTarget(
     ".xml",
     frozenset({"source", "load", "exact"}),
     root="mujoco",
-    form=FileFormat("MJCF", ("rotor", "viscous", "coulomb", "springs")),
+    form=FileFormat("MJCF", ("rotor", "viscous", "coulomb", "springs"), mjcf_robot),
 )

@@ -10,6 +10,7 @@ from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.robot_files.sdf.edited import edited_sdf
 from steelyard.export.robot_files.sdf.generated import generated_sdf
 from steelyard.export.targets.target import ExportRequest, ExportTarget
+from steelyard.formats.robots.sdf.reader import read_sdf
 
 
 def sdf(identified: IdentifiedModel, source: str | Path) -> Export:
@@ -33,5 +34,5 @@ SDF = ExportTarget(
     ".sdf",
     frozenset({"source", "load", "exact"}),
     root="sdf",
-    form=FileFormat("SDF", ("viscous", "coulomb")),
+    form=FileFormat("SDF", ("viscous", "coulomb"), lambda content, path: read_sdf(content, str(path))),
 )

@@ -8,15 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import OutputError, SteelyardError, choices
+import numpy as np
+
+from steelyard.errors import OutputError, choices
 from steelyard.export.export import Export
-from steelyard.export.file_fit.values import FileFormat, FileValues, ReadRows, file_values
-from steelyard.export.file_fit.worth import FileWorth, worth_of, worth_of_code
+from steelyard.export.file_fit.judged import judged_file
+from steelyard.export.file_fit.rows import ReadRows, bare_load, moved_to, rows_or_fault
+from steelyard.export.file_fit.values import FileFormat, FileValues, file_values
+from steelyard.export.file_fit.worth import (
+    FILE,
+    IDENTIFIED,
+    ORIGINAL,
+    FileWorth,
+    unscored_load,
+    worth_of,
+    worth_of_result,
+)
 from steelyard.export.parameter_set import SAME_TORQUE, IdentifiedModel, identified_model
-from steelyard.export.robot_files.xml_edit import commented
+from steelyard.export.robot_files.matching import as_held
+from steelyard.export.robot_files.xml_edit import commented, source_bytes
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
+from steelyard.model.robot import Robot
 from steelyard.model.terms import TIME, uses
 from steelyard.physical.constraints import PHYSICAL, Constraints
 
@@ -52,16 +66,20 @@ class ExportRequest:
 
         Its remarks are the scores of a file that holds all of it.
         """
-        chosen = identified_model(self.model, self.result, self.load, self.allow_infeasible)
-        worth = self._worth_of_code(chosen)
-        return chosen if worth is None else replace(chosen, remarks=worth.sentences)
+        worth = self.worth_of_code
+        return replace(self._chosen, remarks=(worth,) if isinstance(worth, str) else worth.sentences)
+
+    @cached_property
+    def _chosen(self) -> IdentifiedModel:
+        return identified_model(self.model, self.result, self.load, self.allow_infeasible)
 
     @cached_property
     def file_values(self) -> FileValues:
         """The values of a robot file: fitted over what the format can hold, or the identified ones."""
         assert self.form is not None
+        before = None if self.source is None else _read(self.form, self.source, self.model.robot)
         return file_values(
-            self.form, self.model, self.result, self.rows, self.load, self.exact, self.constraints
+            self.form, self.model, self.result, self.rows, self.load, self.exact, self.constraints, before
         )  # fmt: skip
 
     @property
@@ -69,25 +87,32 @@ class ExportRequest:
         """The set that the files hold."""
         return self.identified if self.form is None else self.file_values.chosen
 
-    @property
-    def worth(self) -> FileWorth | None:
-        """The errors of the files on the logs of the result; None where they are not known."""
-        return self._worth_of_code(self.identified) if self.form is None else self.file_values.worth
-
-    def _worth_of_code(self, chosen: IdentifiedModel) -> FileWorth | None:
-        if chosen.torque_change <= SAME_TORQUE and TIME not in self.model.uses:
-            return worth_of_code(self.result)
-        if self.rows is None:
-            return None
+    @cached_property
+    def worth_of_code(self) -> FileWorth | str:
+        """The scores of files that hold the whole model, or a sentence on why there are none: those of the result where
+        all of its runs carry the load of the files, else over its logs."""
+        chosen, carried = self._chosen, {bare_load(run.load, self.model.loads) for run in self.result.runs}
+        if chosen.torque_change <= SAME_TORQUE and TIME not in self.model.uses and carried == {self.load}:
+            return worth_of_result(self.result, self.load)
+        if self.load not in carried:
+            return unscored_load(self.load, self.model.loads)
+        rows = rows_or_fault(self.rows)
+        if isinstance(rows, str):
+            return f"The errors of this file are not known: {rows}."
         theta = chosen.theta.copy()  # code is the robot at the start of a run
         for filling in chosen.model.fillings:
             if TIME in uses(filling.term):
                 theta[[chosen.model.layout.index(entry.column.name) for entry in filling.entries]] = 0.0
-        layout = chosen.model.layout
-        try:
-            return worth_of(self.rows(), self.result, theta, layout, layout.nominal)
-        except (SteelyardError, OSError):
-            return None
+        layout, own = chosen.model.layout, self.result.base.layout
+        values = {FILE: (theta, layout), IDENTIFIED: (np.nan_to_num(self.result.theta), own)}
+        if layout.nominal is not None:
+            values[ORIGINAL] = layout.nominal, layout
+        return worth_of(rows, {key: moved_to(rows.layout, *one) for key, one in values.items()}, self.load)
+
+
+def _read(form: FileFormat, source: Path, robot: Robot) -> Robot:
+    """The robot of the file to edit, with those joints held that were held in the identification."""
+    return as_held(form.read(source_bytes(source), source), robot)
 
 
 # The options that a target may take.
@@ -154,14 +179,26 @@ class ExportTarget:
 
     def _with_worth(self, made: Export, request: ExportRequest) -> Export:
         """The export with its scores, in robot files also as a comment."""
-        worth = request.worth
         if self.form is None:
-            return replace(made, worth=worth)
-        values = request.file_values
-        said = (*(() if worth is None else worth.sentences), f"Parameters: {values.chosen.rule}.", *values.left_out)
-        files = {name: commented(content, said) for name, content in made.files.items()}
-        left_out, notes = (*values.left_out, *made.left_out), (*values.notes, *made.notes)
-        return replace(made, files=files, left_out=left_out, notes=notes, worth=worth)
+            worth = request.worth_of_code
+            if isinstance(worth, str):
+                return replace(made, unscored=worth)
+            return replace(made, worth=worth, notes=(*made.notes, *worth.faults))
+        values, ((name, content),) = request.file_values, made.files.items()
+        judged = judged_file(values, self.form, request.result, content, request.source or Path(name))
+        worth, left_out = judged.worth, (*values.left_out, *made.left_out)
+        reason = (values.reason,) if values.reason else ()
+        scores = (worth,) if isinstance(worth, str) else worth.sentences
+        lacks = (f"Left out: {' '.join(left_out)}",) if left_out else ()
+        comment = (*scores, f"Parameters: {values.chosen.rule}.", *reason, *lacks)
+        return replace(
+            made,
+            files={name: commented(content, comment)},
+            left_out=left_out,
+            notes=(*reason, *judged.notes, *made.notes),
+            worth=None if isinstance(worth, str) else worth,
+            unscored=worth if isinstance(worth, str) else "",
+        )
 
     def _check_file(self, name: Any, content: Any) -> None:
         """Raises an error unless a file has a plain name, which cannot lead out of the folder, and bytes."""

@@ -10,6 +10,7 @@ from steelyard.export.parameter_set import IdentifiedModel
 from steelyard.export.robot_files.urdf import edited_urdf
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.export.targets.target import ExportRequest, ExportTarget
+from steelyard.formats.robots.urdf import read_urdf
 
 
 def urdf(identified: IdentifiedModel, source: str | Path) -> Export:
@@ -33,5 +34,5 @@ URDF = ExportTarget(
     ".urdf",
     frozenset({"source", "load", "exact"}),
     root="robot",
-    form=FileFormat("URDF", ("viscous", "coulomb")),
+    form=FileFormat("URDF", ("viscous", "coulomb"), lambda content, path: read_urdf(content, str(path))),
 )

@@ -64,6 +64,7 @@ def simulated_log(
     rate_hz: float = 1000.0,
     noise: float = 0.02,
     seed: int = 1,
+    robot_seed: int = 1,
     terms: tuple[str, ...] | None = None,
     progress: Progress | None = None,
 ) -> SimulatedLog:
@@ -71,26 +72,30 @@ def simulated_log(
 
     `controller` is a table as [controller] in a project file; `motion` a file with t and q_JOINT (and v_, a_JOINT), as
     `steelyard excite` writes it, else a random motion within the limits. `noise` is that of the efforts relative to
-    their RMS, coloured. What the robot file does not state, bodies or drives, is invented from `seed`.
+    their RMS, coloured. `seed` is that of motion and noise, each with its own stream; what the robot file does not
+    state, bodies or drives, is invented from `robot_seed`, so that other motions can be of the same robot.
     """
     if ending not in ENDINGS:
         raise OutputError(choices("log format", ending, ENDINGS))
-    rng = np.random.default_rng(seed)
+    of_motion, of_noise = (np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(2))
     robot = read_robot(source)
-    whole = furnished(robot, rng)
-    names = terms or robot.terms or DEFAULT_TERMS
+    whole = furnished(robot, np.random.default_rng(robot_seed))
+    suggested = DEFAULT_TERMS if robot.terms is None else robot.terms
+    names = suggested if terms is None else terms
     model = Model(whole, named_terms(names, sign_width=SIGN_WIDTH))
     theta = model.layout.nominal
     assert theta is not None, "every body is furnished"
     plant = Plant(model, theta)
-    trajectory = None if motion is not None else random_fourier(whole, HARMONICS, FREQUENCY_HZ, duration, rng)
+    trajectory = None if motion is not None else random_fourier(whole, HARMONICS, FREQUENCY_HZ, duration, of_motion)
     wanted = _random(trajectory, rate_hz, duration) if trajectory else _from_file(motion, robot, rate_hz)
     usual = BANDWIDTHS.get(controller["kind"], {}) if len(controller) == 1 else {}
     table = {**controller, **{key: min(hertz, rate_hz / ratio) for key, (hertz, ratio) in usual.items()}}
     made = simulate(plant, controller_from(table, plant, wanted.q), wanted, rate_hz, progress=progress)
     if not np.isfinite(made.q).all():
-        raise SimulationError("The robot did not follow the motion: choose a lower --bandwidth, or a slower motion.")
-    q, effort = rounded(made.q, robot), noisy(made.tau, rng, noise)
+        raise SimulationError(
+            "The robot did not follow the motion: lower the bandwidth (--gain) or slow the motion down."
+        )
+    q, effort = rounded(made.q, robot), noisy(made.tau, of_noise, noise)
     columns = {"t": np.round(made.t, 9)}
     columns |= {f"q_{joint}": x for joint, x in zip(robot.axis_names, q, strict=True)}
     columns |= {f"tau_{joint}": np.round(x, 6) for joint, x in zip(robot.axis_names, effort, strict=True)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
-from steelyard.physical.consistency import check_links
+from steelyard.physical.certificates import judged_set
 from steelyard.report import numerals
 from steelyard.report.figures.forest import correlation_figure, forest_figure, singular_figure, singular_values
 from steelyard.report.section import Figure, FigureChoice, Piece, ReportSubject, Section
@@ -96,12 +96,11 @@ def _standard(subject: ReportSubject) -> Sequence[Piece]:
     result = subject.result
     if result.standard is None:
         return []
-    judged = check_links(result.base.layout, result.standard)
-    bad = [link.name for link in judged.links if not link.passes]
-    verdict = "Every body of this set can exist." if not bad else f"Bodies that cannot exist: {', '.join(bad)}."
+    judged = judged_set(result.base.layout, result.standard, result.drive_std)
     note = (
-        f"{verdict} One of the standard sets with these base parameters ({result.standard_rule}); J is the inertia "
-        "about the centre of mass, Σ_c the second moments about it. 'Needs' is the tolerance with which a body passes."
+        f"{judged.reason} One of the standard sets with these base parameters ({result.standard_rule}); J is the "
+        "inertia about the centre of mass, Σ_c the second moments about it. 'Needs' is the tolerance with which a body "
+        "passes."
     )
     return [link_table("Bodies of the standard set", judged.links).with_notes(note)]
 

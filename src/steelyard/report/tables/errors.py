@@ -19,6 +19,11 @@ KINDS = {
 }
 
 
+def scored(mask: str) -> str:
+    """The rows that were scored, as a sentence."""
+    return f"Scored: {mask}."
+
+
 def error_scores(result: Identification) -> dict[str, Score]:
     """The available scores, by kind; the expected error only where no unseen run was scored."""
     expected = result.expected if result.unseen is None else None
@@ -81,7 +86,7 @@ def error_table(result: Identification) -> Table:
     notes = (
         "Relative error is ‖measured − predicted‖ / ‖measured‖, unweighted. "
         + "; ".join(f"{name}: {KINDS[name]}" for name in scores)
-        + f". Scored: {result.relative_error.mask}."
+        + f". {scored(result.relative_error.mask)}"
     )
     every = [*rows, total]
     weights: list[Emphasis] = ["total" if row is total else "" for row in every]

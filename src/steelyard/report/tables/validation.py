@@ -10,6 +10,7 @@ import numpy as np
 from steelyard.identification.delays import Delays
 from steelyard.identification.result import Identification
 from steelyard.report.table import Emphasis, Table, TableColumn, table
+from steelyard.report.tables.errors import scored
 from steelyard.validation.comparison import Comparison, Row, compared_rows
 from steelyard.validation.cross_validation import CrossValidation
 from steelyard.validation.held_out import Validation
@@ -52,7 +53,7 @@ def validation_table(judged: Validation) -> Table:
                 None if white is None else white.outside,
             )
         )
-    notes = (f"Scored: {fit.mask}", f"Raw: {raw.mask}")
+    notes = (scored(fit.mask), f"Raw: {raw.mask}.")
     weights: list[Emphasis] = ["total" if row[0] == "total" else "" for row in rows]
     return table("validation", "Errors on these logs", columns, rows, weights, notes)
 
@@ -83,7 +84,7 @@ def cross_validation_table(judged: CrossValidation) -> Table:
     scores = [*((fold.name, fold.score) for fold in judged.folds), ("all folds", judged.pooled)]
     rows = [(name, one.total, *(one.joints[joint] for joint in joints), sum(one.rows.values())) for name, one in scores]
     weights: list[Emphasis] = ["total" if row is rows[-1] else "" for row in rows]
-    note = f"Scored: {judged.pooled.mask}"
+    note = scored(judged.pooled.mask)
     return table("folds", "Errors on rows left out", columns, rows, weights, [note])
 
 

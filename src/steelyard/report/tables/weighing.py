@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from steelyard.identification.weighing import PayloadResult, Quantity
 from steelyard.report.table import Table, TableColumn, TableRow, table
+from steelyard.report.tables.errors import scored
 
 
 def body_quantity_table(found: PayloadResult) -> Table:
@@ -49,7 +50,7 @@ def weighing_error_table(found: PayloadResult) -> Table:
         for joint, count in counts.items()
     ]
     total = TableRow(("all joints", *(score.total for score in scores), sum(counts.values())), "total")
-    return Table("errors", "", columns, (*rows, total), (f"Scored: {found.relative_error.mask}",))
+    return Table("errors", "", columns, (*rows, total), (scored(found.relative_error.mask),))
 
 
 def refitted_table(found: PayloadResult) -> Table:

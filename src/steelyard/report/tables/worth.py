@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.report.table import Emphasis, Table, TableColumn, table
+from steelyard.report.tables.errors import scored
 
 if TYPE_CHECKING:
     from steelyard.export.file_fit.worth import FileWorth
@@ -24,10 +25,11 @@ def worth_table(worth: FileWorth, title: str = "Torque error of the file, as its
         for key, heading in _HEADINGS.items()
     ]
     columns.append(
-        TableColumn("lacking", "Lacks of the identified, rms", "number", digits=2, shown=bool(worth.lacking))
+        TableColumn("lacking", "Lacks of the identified, rms [N·m or N]", "number", digits=2, shown=bool(worth.lacking))
     )
     rows = []
-    for joint in (*worth.fitted["file"].joints, "total"):
+    _, judged = worth.judged
+    for joint in (*judged["file"].joints, "total"):
         errors = [
             np.nan if key not in scores else scores[key].total if joint == "total" else scores[key].joints[joint]
             for _, _, scores in sets
@@ -35,5 +37,5 @@ def worth_table(worth: FileWorth, title: str = "Torque error of the file, as its
         ]
         rows.append((joint, *errors, worth.lacking.get(joint, np.nan)))
     weights: list[Emphasis] = ["total" if row[0] == "total" else "" for row in rows]
-    notes = (f"Scored: {worth.fitted['file'].mask}",)
+    notes = (scored(judged["file"].mask),)
     return table("worth", title, tuple(columns), rows, weights, notes)

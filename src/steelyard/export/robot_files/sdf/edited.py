@@ -61,7 +61,7 @@ def edited_sdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) -
         parity,
         held.lines,
         (*held.notes, *lump_notes(file, bodies), matched.gravity_note.replace(" URDF holds none.", "")),
-        _companions(text.root),
+        _companions(text),
     )
 
 
@@ -72,9 +72,10 @@ def _model_element(text: XmlText) -> Element:
     return next(one for one in models if one.find("joint") is not None or len(models) == 1)
 
 
-def _companions(root: Element) -> tuple[str, ...]:
-    """Attributes hold no file names in SDF; its <uri> are models and packages, or start from the folder of the file."""
-    return ("meshes named by <uri>",) if any(one.tag == "uri" for one in root.walk()) else ()
+def _companions(text: XmlText) -> tuple[str, ...]:
+    """The files of <uri> that start from the folder of the file; those of models and packages do not depend on it."""
+    found = (text.content[one.opened : one.closing].decode().strip() for one in text.root.walk() if one.tag == "uri")
+    return tuple(dict.fromkeys(one for one in found if one and "://" not in one and not Path(one).is_absolute()))
 
 
 def _inertial_edits(text: XmlText, link: Element, body: Inertial) -> list[TextEdit]:
