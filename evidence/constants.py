@@ -58,7 +58,7 @@ CONSTANTS = (
     Constant(spectrum, "SMOOTHING", (0.08, 0.3)),
     Constant(spectrum, "BELOW_RISE", (0.5, 0.85, 1.0)),
     Constant(spectrum, "POSITION_FACTOR", (1.25, 2.5)),
-    Constant(spectrum, "ABOVE_MOTION", (8.0, 24.0)),
+    Constant(spectrum, "ABOVE_MOTION", (5.0, 16.0)),
     Constant(spectrum, "LEAST_PERIODS", (14.0, 50.0)),
     Constant(cutoffs, "ENOUGH_ROWS", (200, 1000)),
     Constant(cutoffs, "SPARE_ROWS", (0, 20)),

@@ -14,9 +14,9 @@ Promised: the error on other motion that guarded folds of the fitted log promise
 (evidence/promise.py).
 
 --seed N: other cases. --count N: how many. --quick: a few of them. --only FIRST STOP: these
-cases. --kept FOLDER: keep every outcome there, and compute none again. --filters: without the
-oracle "all", in a quarter of the time. --constants: figures of every constant of the rules with a whole robot left out
-(evidence/constants.py). --json: figures on stdout.
+cases. --kept FOLDER: keep the grids of the oracles there, which no rule changes, and compute none again. --filters:
+without the oracle "all", in a quarter of the time. --constants: figures of every constant of the rules with a whole
+robot left out (evidence/constants.py). --json: figures on stdout.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ NEAR, FAR, SHARE = 1.10, 1.30, 0.9
 PROMISE = 0.6, 1.4
 
 
+Grid = tuple[Point, ...]
 COMPETITORS = ("default", "default_wls", "known_delay", "former")
 
 
@@ -137,7 +138,7 @@ class Outcome:
 
 @single_threaded
 def outcome_of_stranger(
-    stranger: Stranger, constants: bool = False, oracles: tuple[str, ...] = tuple(ORACLES)
+    stranger: Stranger, constants: bool = False, oracles: tuple[str, ...] = tuple(ORACLES), grid: Grid | None = None
 ) -> Outcome:
     case = stranger.case
     warnings.filterwarnings("ignore", message="Gimbal lock")  # a robot file written with one of its equal angles
@@ -147,12 +148,12 @@ def outcome_of_stranger(
         band = min(band, 0.9 * HIGHEST * case.rate_hz)
         delay = [case.delay_s] * len(stranger.nominal.joints)
         transfer = Transfer(project, band, delay, partial(error_of, stranger), oracles)
-        return _outcome(case.label, case.robot, False, transfer, constants)
+        return _outcome(case.label, case.robot, False, transfer, constants, grid)
 
 
 @single_threaded
 def outcome_of_direction(
-    direction: Direction, constants: bool = False, oracles: tuple[str, ...] = tuple(ORACLES)
+    direction: Direction, constants: bool = False, oracles: tuple[str, ...] = tuple(ORACLES), grid: Grid | None = None
 ) -> Outcome:
     project = direction.project
     try:
@@ -160,7 +161,7 @@ def outcome_of_direction(
     except SteelyardError:
         delay = [0.0] * project.robot().dof
     transfer = Transfer(project, direction.band_hz, delay, None, oracles)
-    return _outcome(f"{direction.robot} {direction.label}", f"real {direction.robot}", True, transfer, constants)
+    return _outcome(f"{direction.robot} {direction.label}", f"real {direction.robot}", True, transfer, constants, grid)
 
 
 def outcome(
@@ -169,24 +170,26 @@ def outcome(
     oracles: tuple[str, ...] = tuple(ORACLES),
     kept: Path | None = None,
 ) -> Outcome:
-    """The outcome of a case; read from the folder `kept` if it was computed before, else written there."""
+    """The outcome of a case; the oracles' grid is read from the folder `kept` if it was computed before, else written
+    there. A grid does not depend on the rules that are judged, but for the terms and the estimator of the defaults."""
     label = f"{case.seed} {case.case.label}" if isinstance(case, Stranger) else f"{case.robot} {case.label}"
     file = None if kept is None else kept / f"{label} {' '.join(oracles)}.json".replace("/", "-")
+    grid = None
     if file is not None and file.exists():
-        return msgspec.convert(json.loads(file.read_text("utf-8")), Outcome)
+        grid = msgspec.convert(json.loads(file.read_text("utf-8"))["grid"], Grid)
     if isinstance(case, Stranger):
-        found = outcome_of_stranger(case, constants, oracles)
+        found = outcome_of_stranger(case, constants, oracles, grid)
     else:
-        found = outcome_of_direction(case, constants, oracles)
-    if file is not None:
+        found = outcome_of_direction(case, constants, oracles, grid)
+    if file is not None and grid is None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(msgspec.to_builtins(found), default=float), "utf-8")
+        file.write_text(json.dumps({"grid": msgspec.to_builtins(found.grid)}, default=float), "utf-8")
     return found
 
 
-def _outcome(label: str, robot: str, real: bool, transfer: Transfer, constants: bool) -> Outcome:
+def _outcome(label: str, robot: str, real: bool, transfer: Transfer, constants: bool, kept: Grid | None) -> Outcome:
     start = time.perf_counter()
-    grid = tuple(transfer.grid())
+    grid = kept or tuple(transfer.grid())
     default, wls, known, promised, actual, chosen = REFUSED, REFUSED, REFUSED, np.nan, np.nan, ""
     try:
         fitted = by_defaults(transfer.project)

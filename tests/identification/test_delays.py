@@ -62,7 +62,7 @@ def test_jumps_of_friction_cost_little(samples: float) -> None:
     np.testing.assert_allclose(RATE * found.seconds, samples, rtol=0, atol=0.05)
 
 
-@pytest.mark.parametrize("late", [(-2.7, -2.7, -2.7), (0.0, 0.0, 0.0), (2.4, 0.0, 12.2), (-5.7, -5.7, -5.7)])
+@pytest.mark.parametrize("late", [(-2.7,) * 3, (0.0,) * 3, (2.4, 0.0, 12.2), (-4.7,) * 3, (-5.7,) * 3])
 def test_delays_are_recovered_within_their_error_bars(late: tuple[float, ...]) -> None:
     found = estimate_delays(problem_of(late, noise=1.0))
     assert np.all(RATE * found.std < 0.5)
@@ -70,7 +70,7 @@ def test_delays_are_recovered_within_their_error_bars(late: tuple[float, ...]) -
     if len(set(late)) == 1:
         assert found.agree > 0.01
         assert abs(RATE * found.common - late[0]) < 3.0 * RATE * found.common_std
-        # up to three samples are corrected, almost as estimated
+        # all joints show it: up to 25 ms are corrected, almost as estimated
         wanted = 0.0 if late[0] == -5.7 else found.common
         assert found.correction == pytest.approx((wanted,) * 3, abs=0.3 * found.common_std)
     else:
@@ -182,7 +182,13 @@ def test_what_is_corrected() -> None:
     # 4 ms are expected of a logger that is at most 10 ms late
     assert delays([2e-3, 2e-3], [1e-3, 1e-3], (2e-3, 4e-3), 0.9).correction == pytest.approx((1e-3, 1e-3))
     assert delays([2e-3, 2e-3], [1e-3, 1e-3], (2e-3, 4e-1), 0.9).correction == pytest.approx((0.0, 0.0), abs=1e-6)
-    assert delays([11e-3, 11e-3], [1e-3, 1e-3], (11e-3, 7e-4), 0.9).correction == (0.0, 0.0)
+    # longer ones count if most joints show them by themselves, up to 25 ms
+    assert delays([11e-3, 11e-3], [1e-3, 1e-3], (11e-3, 1e-5), 0.9).correction == pytest.approx(
+        (11e-3, 11e-3), rel=1e-4
+    )
+    assert delays([26e-3, 26e-3], [1e-3, 1e-3], (26e-3, 1e-5), 0.9).correction == (0.0, 0.0)
+    assert delays([11e-3, 11e-3], [1e-3, 1e-2], (11e-3, 1e-5), 0.9).correction == (0.0, 0.0)
+    assert delays([11e-3, 17e-3], [1e-3, 1e-3], (11e-3, 1e-5), 0.9).correction == (0.0, 0.0)
     assert delays([9.5e-3, -4e-3], [1e-3, 2e-3], (2.7e-3, 7e-4), 1e-4).correction == (9.5e-3, 0.0)
     assert delays([-9e-3, 20e-3], [1e-3, 1e-3], (5e-3, 7e-4), 1e-4).correction == (-9e-3, 0.0)
     # σ from few blocks is itself uncertain: 3.5 of them are not enough with twelve, 4 are

@@ -20,6 +20,7 @@ from steelyard.regression.folds import guarded_folds
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.regression.scores import Score, score
+from steelyard.report.lamps import lamps
 from steelyard.signals.samples import Samples
 from testbed.simulated import arm, model_of, samples_of
 
@@ -128,6 +129,19 @@ def test_a_joint_without_rows_is_neither_explained_nor_named() -> None:
     judged = replace(result, unseen=bare).judged
     assert judged.joints[2].explained is None
     assert judged.unexplained == ()
+
+
+def test_a_joint_that_did_not_move_is_named() -> None:
+    result = fitted()
+    still = replace(
+        result, relative_error=replace(result.relative_error, rows=result.relative_error.rows | {"joint3": 0})
+    )
+    assert still.judged.unmoved == ("joint3",)
+    assert "joint3 did not move" in still.verdict
+    (*_, target) = lamps(with_score(still))
+    assert target.answer == "no"
+    assert "joint3 did not move" in target.reason
+    assert with_score(result).judged.unmoved == ()
 
 
 def test_the_file_holds_the_verdict_as_data_and_reads_back() -> None:

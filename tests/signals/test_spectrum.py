@@ -96,7 +96,7 @@ def cut(samples: Samples, size: int) -> Samples:
 
 
 @pytest.mark.parametrize("power", [0.02, 0.1, 0.5])
-@pytest.mark.parametrize("resonance", [12.0, 20.0, 40.0])
+@pytest.mark.parametrize("resonance", [12.0, 16.0, 24.0])
 def test_accelerations_rise_at_a_resonance_and_the_filter_is_below_it(resonance: float, power: float) -> None:
     found = propose_cutoffs([shaken(resonance, power)])
     first, second = found.evidence
@@ -126,7 +126,7 @@ def test_accelerations_rise_where_rounding_takes_over(step: float) -> None:
 
 @pytest.mark.parametrize("band", [0.5, 1.5, 4.0])
 def test_a_long_log_needs_no_filter_far_above_its_accelerations(band: float) -> None:
-    """Where positions show no resonance, rows above 16 times the band of the accelerations hold none of the motion."""
+    """Where positions show no resonance, rows above 8 times the band of the accelerations hold none of the motion."""
     found = propose_cutoffs([run_of(joint(band))])
     (only,) = found.evidence
     assert only.rise_hz == pytest.approx(RATE / 2)
@@ -138,7 +138,7 @@ def test_a_long_log_needs_no_filter_far_above_its_accelerations(band: float) -> 
     assert short.lowpass_hz == pytest.approx(ENOUGH_PERIODS / 2.0)
 
 
-@pytest.mark.parametrize("band", [1.0, 1.5, 4.0])
+@pytest.mark.parametrize("band", [2.0, 3.0, 4.0])
 def test_the_motion_band_follows_the_motion_and_the_filter_does_not(band: float) -> None:
     shaky = joint(2.0, resonance=(20.0, 1.0)) - joint(2.0)
     swinging = np.sin(2 * np.pi * band * np.arange(len(shaky)) / RATE)
@@ -186,13 +186,13 @@ def test_every_stretch_of_a_short_log_loses_rows_at_its_ends() -> None:
 
 
 def test_cutoffs_stay_below_what_the_rate_allows() -> None:
-    fast = propose_cutoffs([run_of(joint(15.0))])
+    fast = propose_cutoffs([run_of(joint(30.0))])
     assert fast.lowpass_hz == pytest.approx(0.35 * RATE)
     assert fast.cutoff_hz == pytest.approx(0.4 * RATE)
     assert "cutoff_hz = 1.5 lowpass_hz = 262, lowered to 200 (0.4 of the rate)" in fast.rule
     # the slowest of several clocks limits all
     slow = replace(run_of(joint(15.0, rate=50.0), rate=50.0), name="slow")
-    both = propose_cutoffs([run_of(joint(15.0)), run_of(joint(15.0, 1)), slow])
+    both = propose_cutoffs([run_of(joint(30.0)), run_of(joint(30.0, 1)), slow])
     assert both.lowpass_hz == both.cutoff_hz == pytest.approx(20.0)
     assert "lowpass_hz = 0.7 of it = 175, lowered to 20 (0.4 of the rate)" in both.rule
 

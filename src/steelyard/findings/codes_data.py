@@ -306,10 +306,10 @@ DATA_CODES = (
     FindingCode(
         "effort-delay",
         "check",
-        ("error",),
+        ("error", "warning"),
         ("project",),
         "the effort is recorded much later or earlier than the motion",
-        "log all channels from one clock, or shift the times of the effort",
+        "log all channels from one clock, or set `delay` in `[prepare]`; a fit corrects a short delay of all joints",
         "check.md",
     ),
     FindingCode(

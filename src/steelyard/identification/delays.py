@@ -35,7 +35,9 @@ CHANCE = 2.7e-3
 # No delay longer than this many samples, or this many seconds where the log is fast, is corrected: loggers have short
 # delays. What looks like a longer one is friction or elasticity that the terms do not model.
 BELIEVABLE_SAMPLES, BELIEVABLE_S = 3.0, 5e-3
-# That is this many standard deviations of the delays that are expected before any data.
+# But a delay that more than half of the joints show by themselves is the logger's, up to this [s].
+LONGEST_SHARED_S = 25e-3
+# The plausible delay is this many standard deviations of the delays that are expected before any data.
 EXPECTED = 2.5
 # Joints share one delay unless the p-value of their agreement is below this and most differ by more than this [s].
 ALIKE, CLOSE_S = 0.01, 6e-3
@@ -90,11 +92,20 @@ class Delays:
         return self.agree > ALIKE or bool(len(apart) and np.median(apart) <= CLOSE_S)
 
     @property
+    def _shown_by_most(self) -> bool:
+        """Whether more than half of the joints show the common delay by themselves: significant, and within their error
+        bars. Friction and elasticity differ from joint to joint."""
+        near = np.abs(self.seconds - self.common) <= self._sure * self.std
+        same = int(np.sum(near & np.array(self.significant)))
+        return same > 1 and 2 * same > int(np.isfinite(self.seconds).sum())
+
+    @property
     def correction(self) -> tuple[float, ...]:
         """Time [s] by which the efforts are read later, (n,): the common delay d, or each joint's own if these differ.
 
         The common one counts by its certainty, d s²/(s² + σ²) with the s that is expected of loggers: most probable for
-        d ~ N(0, s²). Zero beyond what is plausible; single joints' delays must be significant. One logger is late for
+        d ~ N(0, s²). Zero beyond what is plausible, unless most joints show it; single joints' delays must be
+        significant. One logger is late for
         all joints; differences come from friction, elasticity or a resonance that the model lacks: on 40 simulated
         robots (evidence/generalise.py, seed 20261118) delays of single joints were wrong by 0.8 ms in the median, the
         common one by 0.3 ms.
@@ -102,7 +113,8 @@ class Delays:
         if self._shared:
             expected = (self.believable / EXPECTED) ** 2
             late = self.common * expected / (expected + self.common_std**2)
-            return (float(late) if abs(self.common) <= self.believable else 0.0,) * len(self.joints)
+            longest = max(self.believable, LONGEST_SHARED_S) if self._shown_by_most else self.believable
+            return (float(late) if abs(self.common) <= longest else 0.0,) * len(self.joints)
         found = zip(self.seconds, self.significant, strict=True)
         return tuple(float(d) if sure and abs(d) <= self.believable else 0.0 for d, sure in found)
 

@@ -63,6 +63,7 @@ class FitVerdict:
     fitted       relative error on the fitted rows; `nominal` of the nominal model on the judged (or fitted) rows
     known        of `parameters` base (or essential) parameters, how many are known to better than half their value
     left_out     joints without rows, since their effort is constant
+    unmoved      joints without rows for another reason: they hardly moved
     rows_each    rows per parameter; below FEW_ROWS more motion is needed
     repeated     all unseen runs repeat the fitted motion
     """
@@ -79,6 +80,7 @@ class FitVerdict:
     left_out: tuple[str, ...]
     rows_each: float
     repeated: bool = False
+    unmoved: tuple[str, ...] = ()
 
     @property
     def unexplained(self) -> tuple[JointError, ...]:
@@ -115,6 +117,8 @@ class FitVerdict:
             said += f", but not that of {listed(self.unexplained)}"
         if self.left_out:
             said += f" ({', '.join(self.left_out)} left out: constant effort)"
+        if self.unmoved:
+            said += f"; {', '.join(self.unmoved)} did not move: motor and friction there are not known"
         kind = "essential" if self.essential else "base"
         said += f". {self.known} of {self.parameters} {kind} parameters are known to better than half their value"
         if self.needs_more_motion:
@@ -140,6 +144,7 @@ def judged(
     score = scores[kind]
     joints = tuple(joint_errors(layout, score))
     rows = sum(scores["fitted"].rows.values())
+    empty = [joint for joint, n in scores["fitted"].rows.items() if not n]
     return FitVerdict(
         kind=kind,
         relative=score.total,
@@ -150,7 +155,8 @@ def judged(
         known=counts[0],
         parameters=counts[1],
         essential=essential,
-        left_out=tuple(joint for joint, n in scores["fitted"].rows.items() if joint in silent and not n),
+        left_out=tuple(joint for joint in empty if joint in silent),
+        unmoved=tuple(joint for joint in empty if joint not in silent),
         rows_each=rows / max(counts[1], 1),
         repeated=repeated and kind == "unseen",
     )

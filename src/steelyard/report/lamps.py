@@ -167,6 +167,9 @@ def _target(result: Identification, limits: LampLimits, place: ResultFiles, phys
         return lamp("no", f"{error}{worst}. {also}", place.command("check", place.project))
     if target == "simulation" and not exists:
         return lamp("no", f"{error}, but a simulation needs bodies that can exist. {also}", physical.command)
+    if judged.unmoved:
+        reason = f"{', '.join(judged.unmoved)} did not move: the efforts of its motion are not known"
+        return lamp("no", f"{error}, but {reason}. {also}", _excite(place))
     share = judged.known / max(judged.parameters, 1)
     if judged.needs_more_motion or share < limits.known:
         reason = (

@@ -40,8 +40,8 @@ BELOW_RISE, POSITION_FACTOR = 0.7, 1.5
 LEAST_PERIODS, LOST_PERIODS = 26.0, 8.3
 # The band of the accelerations: this fraction of their power below the rise. Above this multiple of it, rows contain
 # noise and resonances but no motion, and a log with this many periods (500 rows) needs none of them. Multiples from 8
-# to 24 do equally well on these robots (seed 20261118).
-ACCELERATION_POWER, ABOVE_MOTION, ENOUGH_PERIODS = 0.95, 16.0, 200.0
+# to 24 do equally well on these robots (seed 20261118); on repeated point-to-point moves lower ones are better.
+ACCELERATION_POWER, ABOVE_MOTION, ENOUGH_PERIODS = 0.95, 8.0, 200.0
 # A digital filter keeps its shape up to this fraction of the rate.
 HIGHEST = 0.4
 # Length of a segment [s] if the log is long enough: the resolution is an eighth of a hertz.
@@ -99,7 +99,7 @@ def propose_cutoffs(runs: Sequence[Samples], progress: Progress | None = None) -
         ∫_{f_m}^{f} (Ā(x) − 4 min_{y ≤ x} Ā(y))₊ dx  ≥  0.01 ∫_0^{f_m} A(x) dx
 
     so that the accelerations below it are those of the motion to 1 % of their power. lowpass_hz is 0.7 of the lowest
-    rise of the joints, in the median of the runs, but not above 16 times the largest f_a where a log is long enough for
+    rise of the joints, in the median of the runs, but not above 8 times the largest f_a where a log is long enough for
     500 rows there: a resonance that only the efforts show lies above. The efforts are not used themselves: they contain
     a resonance like any other motion.
     Give samples prepared without `cutoff_hz`: a filter would hide the noise of the positions.

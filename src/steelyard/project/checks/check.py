@@ -29,7 +29,7 @@ from steelyard.project.checks.channel_map.edits import conjugated
 from steelyard.project.checks.channel_map.suspects import Suspect, best_accepted
 from steelyard.project.checks.channel_map.trial import Trial
 from steelyard.project.checks.clocks import drift_finding, time_factor, time_finding
-from steelyard.project.checks.delay import delay_findings
+from steelyard.project.checks.delay import delay_findings, read_later
 from steelyard.project.checks.hypotheses import mounting
 from steelyard.project.checks.hypotheses.drifts import drift_findings
 from steelyard.project.checks.hypotheses.loads import load_findings
@@ -43,7 +43,8 @@ from steelyard.project.checks.springs import spring_findings
 from steelyard.project.checks.tracks import Track, band_of, read_track, traces_of
 from steelyard.project.checks.velocities import Slopes, conflicts, slopes_of
 from steelyard.project.checks.wrong_robot import check_terms, likeness, robot_finding
-from steelyard.project.project import Project, TermSpec
+from steelyard.project.project import AUTO, Project, TermSpec
+from steelyard.project.spec import per_joint
 from steelyard.regression.observe import Progress
 from steelyard.signals.channels import UNKNOWN, resolve
 
@@ -235,6 +236,9 @@ def _trial(
     traces = traces_of(tracks, band, factor)
     if not traces:
         return None
+    if not isinstance(spec.delay, str):
+        late = np.array(per_joint("prepare.delay", spec.delay, robot))
+        traces = tuple(read_later(trace, late) for trace in traces)
     spoilt = frozenset(fault.joint for fault in faults if fault.joint is not None)
     tried = project.with_spec(terms=[TermSpec.of(term) for term in check_terms(robot)], payload=[])
     return Trial(tried.model(), tracks[0].channels, traces, band, spoilt)
@@ -296,7 +300,8 @@ def _tried(
         at_first = {finding.where for finding in conflicts(corrected, np.eye(robot.dof), robot.axis_names)}
         found += [f for f in conflicts(corrected, turned, robot.axis_names) if f.where in at_first]
     if not blind:
-        found += [*(delay_findings(trial) if thorough else ()), *_hidden(trial, thorough)]
+        corrected = project.spec.prepare.delay == AUTO
+        found += [*(delay_findings(trial, corrected) if thorough else ()), *_hidden(trial, thorough)]
     if not thorough:
         return trial, found
     return trial, [*found, *limit_findings(trial), *spring_findings(trial)]

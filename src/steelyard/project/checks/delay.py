@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.errors import EstimationError
 from steelyard.findings import Finding
-from steelyard.identification.delays import Delays, estimate_delays
+from steelyard.identification.delays import LONGEST_SHARED_S, Delays, estimate_delays
 from steelyard.model.terms import named_terms
 from steelyard.project.checks.channel_map.trial import REST, Trial
+from steelyard.project.checks.tracks import Trace
 from steelyard.regression.problem import Problem
 
 # Friction that reverses late, after some travel, looks like a delay: one of two models has columns for it.
@@ -45,10 +46,11 @@ class _Opinions:
         return np.abs(self.seconds) > _SURE * self.std
 
 
-def delay_findings(trial: Trial) -> tuple[Finding, ...]:
+def delay_findings(trial: Trial, corrected: bool = False) -> tuple[Finding, ...]:
     """A finding for every joint whose delay matters, or one for all together.
 
-    Two models are used, one without late friction and one with it: a delay must be found by both.
+    Two models are used, one without late friction and one with it: a delay must be found by both. `corrected`: a fit
+    corrects a short delay of all joints itself: it is a warning then.
     """
     try:
         plain, rich = (_Opinions.of(estimate_delays(_problem(trial, terms))) for terms in ((), _LATE_FRICTION))
@@ -62,8 +64,10 @@ def delay_findings(trial: Trial) -> tuple[Finding, ...]:
     found = [int(j) for j in np.flatnonzero(accepted & matters) if _gains(trial, int(j), rich.seconds[j])]
     n, names = trial.model.robot.dof, trial.model.robot.axis_names
     single = [j for j in found if j < n]
-    if n in found and len(single) != 1:
-        return (_finding("all joints", "the efforts of all joints come", rich, n),)
+    alike = [j for j in single if abs(rich.seconds[j] - rich.seconds[n]) < _AGREE * abs(rich.seconds[n])]
+    if n in found and (len(single) != 1 or alike):
+        short = corrected and abs(rich.seconds[n]) <= LONGEST_SHARED_S
+        return (_finding("all joints", "the efforts of all joints come", rich, n, short),)
     told = tuple(_finding(names[j], f"the effort of {names[j]} comes", rich, j) for j in single)
     shows = (_TYPICAL * _pace(trial) / trial.baseline.relative > _MATTERS) & (trial.carried > _CARRIED)
     shows &= _SURE * np.maximum(plain.std, rich.std)[:-1] < _TYPICAL
@@ -79,16 +83,18 @@ def _problem(trial: Trial, extra: tuple[str, ...]) -> Problem:
 
 def _gains(trial: Trial, j: int, seconds: float) -> bool:
     """Whether held-out rows are explained better with the effort of joint j (n: all) read later."""
-    traces = []
-    for trace in trial.traces:
-        t = np.arange(trace.q.shape[1]) / trace.rate
-        rows = range(len(trace.effort)) if j == len(trace.effort) else [j]
-        effort = trace.effort.copy()
-        for row in rows:
-            effort[row] = np.interp(t + seconds, t, trace.effort[row])
-        traces.append(replace(trace, effort=effort))
+    n = trial.model.robot.dof
+    late = np.where((np.arange(n) == j) | (j == n), seconds, 0.0)
+    traces = [read_later(trace, late) for trace in trial.traces]
     gain, spread = replace(trial, traces=tuple(traces)).baseline.gain_over(trial.baseline)
     return gain > max(_GAIN, spread)
+
+
+def read_later(trace: Trace, late: Array) -> Trace:
+    """The trace with the effort of each joint read `late` (n,) [s] later, linearly between rows."""
+    t = np.arange(trace.q.shape[1]) / trace.rate
+    effort = [np.interp(t + d, t, own) for d, own in zip(late, trace.effort, strict=True)]
+    return replace(trace, effort=np.array(effort))
 
 
 def _pace(trial: Trial) -> Array:
@@ -108,12 +114,14 @@ def _limit(joints: str) -> Finding:
     )
 
 
-def _finding(where: str, what: str, told: _Opinions, j: int) -> Finding:
+def _finding(where: str, what: str, told: _Opinions, j: int, corrected: bool = False) -> Finding:
     late = "after" if told.seconds[j] > 0.0 else "before"
     return Finding(
         "effort-delay",
-        "error",
+        "warning" if corrected else "error",
         f"{what} {1e3 * abs(told.seconds[j]):.3g} ms {late} the motion (±{1e3 * told.std[j]:.2g} ms)",
         where,
-        "log all channels from one clock, or shift the times of the effort by this value",
+        'a fit corrects it by default (delay = "auto"); log all channels from one clock'
+        if corrected
+        else f"log all channels from one clock, or set delay = {told.seconds[j]:.2g} in [prepare], or a list",
     )
