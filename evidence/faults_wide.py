@@ -52,7 +52,10 @@ OTHER_ROBOT = {"ur10e": "tx40", "kr300": "tx40", "cobot6": "kr300", "gen3": "pan
 
 @dataclass(frozen=True)
 class Line:
-    """What was said of one fault on one robot: outcomes of check and identify, findings, harm and seconds."""
+    """What was said of one fault on one robot: outcomes of check and identify, findings, harm and seconds.
+
+    `said` are the findings of check beyond those of the clean logs, `lacking` its errors that identify does not raise.
+    """
 
     fault: str
     robot: str
@@ -63,6 +66,7 @@ class Line:
     harm: float
     seconds: tuple[float, float]
     hidden: str
+    lacking: tuple[str, ...] = ()
 
 
 # --- Faults -----------------------------------------------------------------------------------------------------------
@@ -291,7 +295,16 @@ def looked_at(
         for f in found.findings
         if f.severity != "info" and (f.code, f.where) not in usual["check"]
     )
-    return Line(fault, one.name, seen, by_fit, said, verdict, float(harm), (middle - started, ended - middle), hidden)
+    raised = {(f.code, f.where) for f in findings}
+    lacking = (
+        ()
+        if by_fit == "refused"
+        else tuple(
+            f"{f.code}[{f.where}]" for f in found.findings if f.severity == "error" and (f.code, f.where) not in raised
+        )
+    )
+    seconds = (middle - started, ended - middle)
+    return Line(fault, one.name, seen, by_fit, said, verdict, float(harm), seconds, hidden, lacking)
 
 
 def _error_on_clean(one: Six, project: Project, done: Any) -> float:
@@ -329,7 +342,8 @@ def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -
                 line = Line(fault["name"], name, "refused", "refused", (), str(error), np.nan, (0.0, 0.0), hidden)
             if fault["name"] == "clean":
                 usual = _usual(one, fits)
-            print(f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}", flush=True)
+            told = f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}"
+            print(told, file=sys.stderr, flush=True)
             lines.append(line)
     return lines
 
