@@ -210,7 +210,7 @@ def faulty(fault: str, place: int, one: Six) -> tuple[tuple[Columns, ...], Proje
             model, theta = one.fitted
             log = logs[1]
             bodies = rigid(model, theta, rotors=False)
-            mass = 0.15 * sum(abs(theta[row[9]]) for row in model.inertial_index)
+            mass = float(0.15 * sum(abs(theta[row[9]]) for row in model.inertial_index))
             extra = 0.6 * bodies if fault == "two-robots" else with_payload(model, mass, np.array([0.02, 0.01, 0.05]))
             more = model.torque(*one.motion(log), extra)
             for j, name in enumerate(effort):

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft, rfftfreq
+from scipy.fft import irfft, rfft, rfftfreq
 
 from steelyard._arrays import Array
 from steelyard.regression.problem import Problem
@@ -73,7 +73,7 @@ def noise_like(x: Array, rng: np.random.Generator, rate: float = 1.0, factor: Ar
     (n, bands) scales the amplitudes by octave of frequency (`octaves`), with `rate` in Hz.
     """
     count = x.shape[1]
-    length = next_fast_len(2 * count, real=True)
+    length = 2 * count
     spectrum = np.asarray(rfft(x, length, axis=1))
     bins = np.arange(spectrum.shape[1])
     reach = np.maximum(_NEAR_BINS, (_NEAR_SHARE * bins).astype(int))
@@ -82,7 +82,7 @@ def noise_like(x: Array, rng: np.random.Generator, rate: float = 1.0, factor: Ar
     turned = spectrum[:, taken] * np.exp(2j * np.pi * rng.random(len(bins)))
     if factor is not None:
         turned *= factor[:, octaves(length, rate)]
-    turned[:, 0] = np.sqrt(2.0) * turned[:, 0].real
+    turned[:, 0] = np.sqrt(2.0) * np.real(turned[:, 0])
     return np.sqrt(length / count) * np.asarray(irfft(turned, length, axis=1))[:, :count]
 
 
@@ -111,7 +111,7 @@ def _powers(rests: Residuals, rates: Mapping[str, float]) -> Array:
     out = np.zeros((len(next(iter(rests.values()))[0]), OCTAVES))
     for name, parts in rests.items():
         for x in parts:
-            length = next_fast_len(2 * x.shape[1], real=True)
+            length = 2 * x.shape[1]
             power = np.abs(np.asarray(rfft(x, length, axis=1))) ** 2 / x.shape[1]
             np.add.at(out.T, octaves(length, rates[name]), power.T)
     return out
