@@ -55,12 +55,13 @@ class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
     ratio: Numbers | None = None
     gain: Numbers | str | None = None
     offset: Numbers = 0.0
+    gain_std: float | None = None
 
     def signal(self) -> Signal:
         if isinstance(self.gain, str) and self.gain != UNKNOWN:
             raise ProjectError(f"gain must be numbers or the word \"{UNKNOWN}\", not '{self.gain}'.")
         gain = cast("Numbers | Literal['unknown'] | None", self.gain)
-        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset)
+        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset, self.gain_std)
 
 
 class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
