@@ -19,6 +19,7 @@ from scipy.signal import butter, sosfiltfilt
 
 # Pinocchio's order of the parameters of a body in that of result.json.
 SYMBOLS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
+Rows = list[tuple[np.ndarray, np.ndarray]]
 
 
 def figures(folder: Path) -> dict[str, Any]:
@@ -28,9 +29,8 @@ def figures(folder: Path) -> dict[str, Any]:
     model = pin.buildModelFromUrdf(str(place / project["robot"]))
     model.gravity.linear = np.array(project["gravity"] or [0.0, 0.0, -9.81])
     joints = list(model.names)[1:]
-    links = [
-        next(f.name for f in model.frames if f.type == pin.BODY and f.parentJoint == k) for k in range(1, model.njoints)
-    ]
+    numbers = range(1, model.njoints)
+    links = [next(f.name for f in model.frames if f.type == pin.BODY and f.parentJoint == k) for k in numbers]
     layout = [f"{column['owner']}.{column['symbol']}" for column in result["base"]["layout"]["columns"]]
     fitted = np.zeros(len(layout))
     fitted[result["base"]["kept"]] = result["value"]
@@ -41,7 +41,7 @@ def figures(folder: Path) -> dict[str, Any]:
     }
     nominal = np.array([stated.get(name, 0.0) for name in layout])
 
-    rows: dict[str, list[list[np.ndarray]]] = {}
+    rows: dict[str, list[Rows]] = {}
     for run in project["run"]:
         parts = _rows(model, joints, links, layout, project, result["rest_speeds"], place / run["log"])
         rows.setdefault(run["role"], []).append(parts)
@@ -63,7 +63,7 @@ def figures(folder: Path) -> dict[str, Any]:
     }
 
 
-def _squares(runs: Sequence[Sequence[Sequence[np.ndarray]]], theta: np.ndarray) -> tuple[np.ndarray, ...]:
+def _squares(runs: Sequence[Rows], theta: np.ndarray) -> tuple[np.ndarray, ...]:
     """Squared errors, squared efforts and numbers of rows, (n,) each."""
     parts = [[(w @ theta - y, y) for w, y in run] for run in runs]
     sums = [[(e @ e, y @ y, len(y)) for e, y in run] for run in parts]
@@ -78,8 +78,8 @@ def _rows(
     project: Mapping[str, Any],
     rest: Sequence[float],
     log: Path,
-) -> list[list[np.ndarray]]:
-    """[W_j, y_j] of every joint: filtered, decimated, without rows at rest."""
+) -> Rows:
+    """(W_j, y_j) of every joint: filtered, decimated, without rows at rest."""
     settings, channels = project["prepare"], project["channels"]
     with log.open(encoding="utf-8") as file:
         table = list(csv.reader(file))
@@ -117,7 +117,7 @@ def _rows(
         awake = np.abs(thinned(v[j])) >= rest[j]
         awake &= np.abs(thinned((np.abs(v[j]) < rest[j]).astype(float))) <= settings["rest_share"]
         columns_of_joint = np.array([thinned(w[j, :, c]) for c in range(len(layout))]).T
-        out.append([columns_of_joint[awake], thinned(tau[j])[awake]])
+        out.append((columns_of_joint[awake], thinned(tau[j])[awake]))
     return out
 
 
