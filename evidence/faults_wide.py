@@ -7,7 +7,8 @@ The list is in faults.toml (`[[wide]]`), the robots in six_robots.py. An outcome
     silent   neither; a finding that accuses a wrong joint counts as silent
 
 `identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the
-clean fit is a wrong answer in silence. --only NAME, --robot NAME; --json; --check-only leaves `identify` out.
+clean fit is a wrong answer in silence. --only NAME, --robot NAME; --check-only leaves `identify` out. --json prints each line on stdout as JSON as soon as it
+is known; faults_table.py makes the table of docs/check.md from such files.
 """
 
 from __future__ import annotations
@@ -323,8 +324,8 @@ def _error_on_clean(one: Six, project: Project, done: Any) -> float:
         return score(observe(problem), values, "").total
 
 
-def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -> list[Line]:
-    name, faults, places, fits = work
+def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool, bool]) -> list[Line]:
+    name, faults, places, fits, as_json = work
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
         one = six(name, Path(folder))
@@ -344,6 +345,8 @@ def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -
                 usual = _usual(one, fits)
             told = f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}"
             print(told, file=sys.stderr, flush=True)
+            if as_json:
+                print(json.dumps(asdict(line)), flush=True)
             lines.append(line)
     return lines
 
@@ -374,15 +377,12 @@ def main() -> None:
     table = tomllib.loads(TABLE.read_text("utf-8"))
     names = wanted.robot or list(table["six"])
     faults = [f for f in table["wide"] if not wanted.only or f["name"] in (*wanted.only, "clean")]
-    work = [(name, faults, table["six"][name], not wanted.check_only) for name in names]
+    work = [(name, faults, table["six"][name], not wanted.check_only, wanted.json) for name in names]
     if wanted.workers > 1:
         with ProcessPoolExecutor(wanted.workers) as pool:
             lines = [line for lines in pool.map(_robot_lines, work) for line in lines]
     else:
         lines = [line for one in work for line in _robot_lines(one)]
-    if wanted.json:
-        json.dump([asdict(line) for line in lines], sys.stdout)
-        return
     _print(lines)
 
 
