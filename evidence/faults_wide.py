@@ -7,8 +7,8 @@ The list is in faults.toml (`[[wide]]`), the robots in six_robots.py. An outcome
     silent   neither; a finding that accuses a wrong joint counts as silent
 
 `identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the
-clean fit is a wrong answer in silence. --only NAME, --robot NAME; --check-only leaves `identify` out. --json prints each line on stdout as JSON as soon as it
-is known; faults_table.py makes the table of docs/check.md from such files.
+clean fit is a wrong answer in silence. --only NAME, --robot NAME; --check-only leaves `identify` out. --json prints
+each line on stdout as JSON as soon as it is known; faults_table.py makes the table of docs/check.md from such files.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steelyard.project.checks.channel_map import order, sides, signs
+from steelyard.project.checks.channel_map import sides, signs
 from steelyard.project.checks.channel_map.edits import Edit, scaling
 from steelyard.project.checks.channel_map.nominal import nominal_scales
 from steelyard.project.checks.channel_map.trial import Trial
@@ -30,13 +30,13 @@ NOT_TRIED = (
 def is_suspicious(trial: Trial) -> bool:
     """Whether the log deserves every trial: a poor prediction, or anything that a quick trial improves.
 
-    The quick trials are those that need no second pass over the rows (efforts reversed, exchanged or scaled), gravity,
+    The quick trials are those that need no second pass over the rows (efforts reversed or scaled), gravity,
     and one step towards each joint's zero and delay.
     """
     baseline = trial.baseline
     if baseline.mean > _POOR_MEAN or baseline.total > _POOR_TOTAL:
         return True
-    families = (signs.reversed_efforts, order.exchanged_efforts, sides.all_efforts)
+    families = (signs.reversed_efforts, sides.all_efforts)
     if any(suspect.accepted for family in families for suspect in family(trial)) or _scales(trial):
         return True
     fewer = replace(trial, traces=trial.traces[::2]) if len(trial.traces) >= _MANY_TRACES else trial

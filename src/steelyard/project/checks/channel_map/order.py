@@ -24,13 +24,6 @@ def suspects(trial: Trial) -> Iterator[Suspect]:
             yield tried(trial, edit, lambda s, names=names, signal=signal: _finding(s, names, signal))
 
 
-def exchanged_efforts(trial: Trial) -> Iterator[Suspect]:
-    """Each pair of joints with their efforts exchanged: these trials need no second pass over the rows."""
-    for pair in combinations(trial.active, 2):
-        edit, names = Edit(pair, effort=exchange(trial.model.robot.dof, *pair)), joint_list(trial, pair)
-        yield tried(trial, edit, lambda s, names=names: _finding(s, names, "effort"))
-
-
 def _finding(suspect: Suspect, names: str, signal: str) -> Finding:
     return Finding(
         "swapped-columns",
