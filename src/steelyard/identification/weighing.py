@@ -315,10 +315,7 @@ def _gain_findings(result: Identification, problem: Problem, found: PayloadResul
     drives = problem.drives
     if result.gains is not None or drives is None or drives.gain_std is not None or set(drives.gain_unit) == {"1"}:
         return ()
-    message = (
-        "σ takes the stated gains as exact: an error of 5 % in all of them is an error of 5 % in the mass and the "
-        "first moments"
-    )
+    message = "σ takes the stated gains as exact: if all are wrong by 5 %, so are the mass and the first moments"
     advice = "state their relative deviation: gain_std = 0.05 in [channels] effort; or identify them from a known mass"
     return (Finding("payload-gains-exact", "info", message, found.payload.name, advice),)
 

@@ -37,8 +37,7 @@ Vector = tuple[float, float, float]
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of the rows of a log without a
-    clock."""
+    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of rows without a clock."""
 
     column: str | None = None
     unit: str = "s"
