@@ -63,8 +63,16 @@ def page(found: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
     yield f"- Silent, with another result than that of the clean logs: {len(silent)} of {len(tried)} ({share:.1%})" + (
         ": " + ", ".join(f"{line['fault']} ({line['robot']})" for line in silent) + "." if silent else "."
     )
-    lacking = sorted({code for line in tried for code in line.get("lacking", ())})
-    yield f"- Errors of `check` that `identify` did not raise: {', '.join(lacking) or 'none'}."
+    other = [
+        f"{line['fault']} ({line['robot']}): {', '.join(line['said'])}" for line in tried if line["check"] == "warned"
+    ]
+    if other:
+        yield f"- Only warned, or another cause named, by `check`: {'; '.join(other)}."
+    compared = [line for line in tried if "lacking" in line and line["identify"] in ASKED]
+    lacking = sorted({code for line in compared for code in line["lacking"]})
+    if compared:
+        told = ", ".join(lacking) or "none"
+        yield f"- Errors of `check` that `identify` did not raise, in {len(compared)} comparisons: {told}."
     told = (f"{robot}: {', '.join(found['clean', robot]['said'])}" for robot in robots if found["clean", robot]["said"])
     yield f"- Errors and warnings on the clean logs: {'; '.join(told) or 'none'}."
     for (fault, robot), why in hidden.items():

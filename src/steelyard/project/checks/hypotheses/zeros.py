@@ -56,7 +56,7 @@ class Zero(NamedTuple):
 
 
 def tried_zeros(trial: Trial, rounds: int) -> Iterator[Zero]:
-    """The zero of each revolute joint by so many Newton steps; none where the file states no inertias."""
+    """The zero of each revolute joint by `rounds` Newton steps; none where the file states no inertias."""
     if trial.knows_inertias and trial.model.looped is None:
         equations = Equations(replace(trial, doubt=_DOUBT))
         for k in trial.active:
