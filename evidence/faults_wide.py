@@ -7,7 +7,8 @@ The list is in faults.toml (`[[wide]]`), the robots in six_robots.py. An outcome
     silent   neither; a finding that accuses a wrong joint counts as silent
 
 `identify` is asked too. `harm` is its error on the clean logs: a silent fault with more than 1.1 times that of the
-clean fit is a wrong answer in silence. --only NAME, --robot NAME; --json; --check-only leaves `identify` out.
+clean fit is a wrong answer in silence. --only NAME, --robot NAME; --check-only leaves `identify` out. --json prints
+each line on stdout as JSON as soon as it is known; faults_table.py makes the table of docs/check.md from such files.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ OTHER_ROBOT = {"ur10e": "tx40", "kr300": "tx40", "cobot6": "kr300", "gen3": "pan
 
 @dataclass(frozen=True)
 class Line:
-    """What was said of one fault on one robot: outcomes of check and identify, findings, harm and seconds."""
+    """What was said of one fault on one robot: outcomes of check and identify, findings, harm and seconds.
+
+    `said` are the findings of check beyond those of the clean logs, `lacking` its errors that identify does not raise.
+    """
 
     fault: str
     robot: str
@@ -63,6 +67,7 @@ class Line:
     harm: float
     seconds: tuple[float, float]
     hidden: str
+    lacking: tuple[str, ...] = ()
 
 
 # --- Faults -----------------------------------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ def faulty(fault: str, place: int, one: Six) -> tuple[tuple[Columns, ...], Proje
             model, theta = one.fitted
             log = logs[1]
             bodies = rigid(model, theta, rotors=False)
-            mass = 0.15 * sum(abs(theta[row[9]]) for row in model.inertial_index)
+            mass = float(0.15 * sum(abs(theta[row[9]]) for row in model.inertial_index))
             extra = 0.6 * bodies if fault == "two-robots" else with_payload(model, mass, np.array([0.02, 0.01, 0.05]))
             more = model.torque(*one.motion(log), extra)
             for j, name in enumerate(effort):
@@ -291,7 +296,16 @@ def looked_at(
         for f in found.findings
         if f.severity != "info" and (f.code, f.where) not in usual["check"]
     )
-    return Line(fault, one.name, seen, by_fit, said, verdict, float(harm), (middle - started, ended - middle), hidden)
+    raised = {(f.code, f.where) for f in findings}
+    lacking = (
+        ()
+        if by_fit == "refused"
+        else tuple(
+            f"{f.code}[{f.where}]" for f in found.findings if f.severity == "error" and (f.code, f.where) not in raised
+        )
+    )
+    seconds = (middle - started, ended - middle)
+    return Line(fault, one.name, seen, by_fit, said, verdict, float(harm), seconds, hidden, lacking)
 
 
 def _error_on_clean(one: Six, project: Project, done: Any) -> float:
@@ -310,8 +324,8 @@ def _error_on_clean(one: Six, project: Project, done: Any) -> float:
         return score(observe(problem), values, "").total
 
 
-def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -> list[Line]:
-    name, faults, places, fits = work
+def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool, bool]) -> list[Line]:
+    name, faults, places, fits, as_json = work
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
         one = six(name, Path(folder))
@@ -329,7 +343,10 @@ def _robot_lines(work: tuple[str, list[dict[str, Any]], dict[str, int], bool]) -
                 line = Line(fault["name"], name, "refused", "refused", (), str(error), np.nan, (0.0, 0.0), hidden)
             if fault["name"] == "clean":
                 usual = _usual(one, fits)
-            print(f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}", flush=True)
+            told = f"{name:8s}{line.fault:22s}{line.check:9s}{line.identify:9s}{line.harm:8.3g} {line.said}"
+            print(told, file=sys.stderr, flush=True)
+            if as_json:
+                print(json.dumps(asdict(line)), flush=True)
             lines.append(line)
     return lines
 
@@ -360,15 +377,12 @@ def main() -> None:
     table = tomllib.loads(TABLE.read_text("utf-8"))
     names = wanted.robot or list(table["six"])
     faults = [f for f in table["wide"] if not wanted.only or f["name"] in (*wanted.only, "clean")]
-    work = [(name, faults, table["six"][name], not wanted.check_only) for name in names]
+    work = [(name, faults, table["six"][name], not wanted.check_only, wanted.json) for name in names]
     if wanted.workers > 1:
         with ProcessPoolExecutor(wanted.workers) as pool:
             lines = [line for lines in pool.map(_robot_lines, work) for line in lines]
     else:
         lines = [line for one in work for line in _robot_lines(one)]
-    if wanted.json:
-        json.dump([asdict(line) for line in lines], sys.stdout)
-        return
     _print(lines)
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t as student
 
 from steelyard._arrays import Array
-from steelyard.errors import EstimationError, ModelError, ProjectError
+from steelyard.errors import DataError, EstimationError, ModelError, ProjectError
 from steelyard.estimators import WLS, Auto, Essential, Estimator
 from steelyard.estimators.gains.gains import Gains
 from steelyard.formats.robots import read_robot
@@ -30,6 +30,7 @@ from steelyard.project.reopen import reopen
 from steelyard.project.result_file import read_result
 from steelyard.project.run import run
 from steelyard.regression.problem import Problem
+from steelyard.signals.channels import Drives
 from steelyard.signals.samples import Samples
 from testbed.command import Run
 from testbed.simulated import PENDULUM, arm, coloured, motion_of, samples_of, silent, truth_of
@@ -167,6 +168,26 @@ def test_the_robot_s_doubt_goes_through_the_equations(free: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
+def test_the_stated_deviation_of_gains_is_that_of_the_payload(noisy: Identification) -> None:
+    """Gains that are all wrong by one factor make the robot's parameters and the payload wrong by it."""
+    run, joints = loaded_samples(MODEL, Payload("box"), noise=0.5), len(MODEL.robot.axes)
+    drives = Drives(("A",) * joints, (1.0,) * joints, (1.0,) * joints, "joint", ("N.m/A",) * joints)
+    exact = weighed(noisy, replace(run, drives=drives), Payload("box"))
+    doubted = weighed(noisy, replace(run, drives=replace(drives, gain_std=0.05)), Payload("box"))
+    more = np.sqrt(np.diagonal(doubted.covariance_robot - exact.covariance_robot))
+    np.testing.assert_allclose(more, 0.05 * np.abs(exact.value), rtol=1e-6)
+    the_codes = [{finding.code for finding in one.findings} for one in (exact, doubted)]
+    assert "payload-gains-exact" in the_codes[0] - the_codes[1]
+
+
+@pytest.mark.parametrize(("gain", "wrong"), [("1.0", "1.5"), ("1.0", "-0.1"), ('"unknown"', "0.1")])
+def test_a_wrong_deviation_of_gains_is_refused(gain: str, wrong: str, tmp_path: Path, logs: Path) -> None:
+    file = project_file(tmp_path, logs, gain=f"{gain}, gain_std = {wrong}")
+    project = read_project(file)
+    with pytest.raises(DataError, match="gain_std must be"):
+        project.samples(project.robot(), "identify")
+
+
 def test_error_bars_cover() -> None:
     """Correlated noise in both the free and the loaded run: 95 % intervals hold the truth."""
     model = Model(arm(3), named_terms(DEFAULT_TERMS))

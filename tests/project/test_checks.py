@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from steelyard._arrays import Array
+from steelyard.errors import SteelyardError
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
 from steelyard.model.terms import DEFAULT_TERMS, named_terms
@@ -21,6 +22,7 @@ from steelyard.motion.random import random_fourier
 from steelyard.project.checks import Check, check, tracks
 from steelyard.project.demos.demo import furnished, perturbed
 from steelyard.project.project import read_project
+from steelyard.project.run import run
 from testbed.command import Run
 from testbed.simulated import coloured
 
@@ -155,6 +157,22 @@ def test_a_fault_is_named_first_at_its_joint(name: str, tmp_path: Path) -> None:
     assert words in first.message
     assert first.fix
     assert found.failed == (first.severity == "error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*FAULTS, "clean"])
+def test_identify_raises_every_error_of_check(name: str, tmp_path: Path) -> None:
+    """Also where its first look must find the fault before all trials are made; a clean log gets no error."""
+    fault = FAULTS[name][0] if name in FAULTS else lambda columns: columns
+    found = checked(tmp_path / "case", fault(log_of("ur10e")))
+    errors = {(finding.code, finding.where) for finding in found.findings if finding.severity == "error"}
+    try:
+        result = run(read_project(tmp_path / "case" / "project.toml"), tmp_path / "out").identification
+    except SteelyardError:  # no result at all
+        assert errors
+        return
+    assert errors <= {(finding.code, finding.where) for finding in result.findings}
+    assert bool(errors) == (name in FAULTS)
 
 
 @pytest.mark.slow

@@ -25,6 +25,15 @@ RESULT_CODES = (
         "payload.md",
     ),
     FindingCode(
+        "payload-gains-exact",
+        "payload",
+        ("info",),
+        ("identification",),
+        "the σ of the payload takes the stated gains as exact, which they rarely are to better than a few per cent",
+        "state gain_std in [channels] effort, or identify the gains from a known mass",
+        "payload.md",
+    ),
+    FindingCode(
         "payload-not-detected",
         "payload",
         ("info",),

@@ -77,9 +77,13 @@ class Fit(NamedTuple):
     inverse: Array
 
 
-def balance_of(result: Identification, information: Information, payload: Payload, free: Sequence[str]) -> Balance:
+def balance_of(
+    result: Identification, information: Information, payload: Payload, free: Sequence[str], gain_std: float = 0.0
+) -> Balance:
     """The equations of runs that carry the payload, with the robot's parameters and gains as identified.
 
+    `gain_std` is the relative deviation of stated gains: if all are wrong by one factor, so are the robot's parameters
+    and the payload.
     `free` names columns that are estimated again together with the payload.
     """
     layout, base, joints = information.layout, result.base, len(information.joints)
@@ -100,6 +104,7 @@ def balance_of(result: Identification, information: Information, payload: Payloa
     own = slice(10 + len(let), None)
     if result.gains is None:
         covariance[own, own][: len(held), : len(held)] = result.covariance[np.ix_(held, held)]
+        covariance[own, own] += gain_std**2 * np.outer(z[own], z[own])
     else:
         order = np.array([*(joints + k for k in held), *range(joints)])
         sign = np.repeat([1.0, -1.0], [len(held), joints])

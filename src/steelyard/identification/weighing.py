@@ -72,7 +72,8 @@ class PayloadResult:
     """A weighed payload: ten parameters about its own frame, NaN where the motion does not excite them.
 
     value (10,); covariance_log (10, 10) by leaving out `clusters` blocks of the loaded runs in turn; covariance_robot
-    (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of known parameters.
+    (10, 10) from the covariance of the robot's parameters and gains, and from the stated σ of gains and of known
+    parameters.
     relative_error with the payload, `unloaded` without it, `fitted` that of the robot where it was identified.
     `unaffected` are the joints on which a payload on this link exerts no torque; `refitted` are the columns that were
     estimated again.
@@ -216,11 +217,13 @@ def weigh_payload(
             "ones to weigh from what is known."
         )
     loaded = replace(problem, model=model, motor_rows=result.gains is not None, factor=())
-    balance = balance_of(result, observe(loaded, progress=progress), payload, _free_columns(model, free))
+    doubt = (problem.drives and problem.drives.gain_std) or 0.0
+    balance = balance_of(result, observe(loaded, progress=progress), payload, _free_columns(model, free), doubt)
     weights = run_weights(balance)
     fit = fitted(balance, balance.stacked(weights, balance.information.times))
     found = _result(result, balance, fit, left_out(balance, weights, fit), loaded.mask)
-    return replace(found, findings=_run_findings(result, problem) + _plausibility_findings(result, found))
+    findings = _run_findings(result, problem) + _gain_findings(result, problem, found)
+    return replace(found, findings=findings + _plausibility_findings(result, found))
 
 
 def _check(result: Identification, model: Model, free: Sequence[str]) -> None:
@@ -305,6 +308,16 @@ def _run_findings(result: Identification, problem: Problem) -> tuple[Finding, ..
             advice = "identify the robot without this run, or declare the payload in the project"
             out.append(Finding("payload-log-in-fit", "warning", message, run.name, advice))
     return tuple(out)
+
+
+def _gain_findings(result: Identification, problem: Problem, found: PayloadResult) -> tuple[Finding, ...]:
+    """Finding on gains whose error σ does not contain: stated ones, of currents or counts, without a deviation."""
+    drives = problem.drives
+    if result.gains is not None or drives is None or drives.gain_std is not None or set(drives.gain_unit) == {"1"}:
+        return ()
+    message = "σ takes the stated gains as exact: if all are wrong by 5 %, so are the mass and the first moments"
+    advice = "state their relative deviation: gain_std = 0.05 in [channels] effort; or identify them from a known mass"
+    return (Finding("payload-gains-exact", "info", message, found.payload.name, advice),)
 
 
 def _plausibility_findings(result: Identification, found: PayloadResult) -> tuple[Finding, ...]:

@@ -26,7 +26,8 @@ from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
 from steelyard.project.automatic import resolve_auto
-from steelyard.project.checks.check import NOT_TRIED, check
+from steelyard.project.checks.check import check
+from steelyard.project.checks.first_look import NOT_TRIED
 from steelyard.project.documents import plain, text, toml_text
 from steelyard.project.output_folder import REPORT, RESULT, RUN_FILES, check_folder, write_folder
 from steelyard.project.project import Project

@@ -37,8 +37,7 @@ Vector = tuple[float, float, float]
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of the rows of a log without a
-    clock."""
+    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of rows without a clock."""
 
     column: str | None = None
     unit: str = "s"
@@ -55,12 +54,13 @@ class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
     ratio: Numbers | None = None
     gain: Numbers | str | None = None
     offset: Numbers = 0.0
+    gain_std: float | None = None
 
     def signal(self) -> Signal:
         if isinstance(self.gain, str) and self.gain != UNKNOWN:
             raise ProjectError(f"gain must be numbers or the word \"{UNKNOWN}\", not '{self.gain}'.")
         gain = cast("Numbers | Literal['unknown'] | None", self.gain)
-        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset)
+        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset, self.gain_std)
 
 
 class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):

@@ -47,7 +47,8 @@ class Signal:
     `columns`, `unit`, `sign`, `ratio`, `gain` and `offset` are one value, a list in the robot's joint order, or a table
     by joint name. `ratio` is motor turns per joint turn (with side = "motor"). `gain` is in N.m or N per unit of
     current, or the word "unknown" for all joints: the gains are then to be identified, and 1 is used in their place.
-    `offset` [rad | m] is added to positions after conversion.
+    `offset` [rad | m] is added to positions after conversion. `gain_std` is the relative standard deviation of stated
+    gains, by which all of them may be wrong together.
     """
 
     columns: Sequence[str] | Mapping[str, str]
@@ -57,6 +58,7 @@ class Signal:
     ratio: PerJoint[float] | None = None
     gain: PerJoint[float] | Literal["unknown"] | None = None
     offset: PerJoint[float] = 0.0
+    gain_std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Drives:
     The torque of motor k on the joint side is sign_k · ratio_k · gain_k times the value logged in `unit`_k. An
     identified factor corrects the gain only; gear ratios, signs and couplings are known. `gain` is None where it was
     stated as unknown and 1 was used; `ratio` is 1 for signals of the joint side. `gain_unit` is the unit of `gain`:
-    "N.m/A", "N/raw", or "1" for signals logged as efforts.
+    "N.m/A", "N/raw", or "1" for signals logged as efforts. `gain_std` is the relative standard deviation of all stated
+    gains together; None where it was not stated.
     """
 
     unit: tuple[str, ...]
@@ -74,6 +77,7 @@ class Drives:
     ratio: tuple[float, ...]
     side: str
     gain_unit: tuple[str, ...]
+    gain_std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
 
 def _motion(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Linear:
     """The linear map from logged positions or velocities to those of the joints."""
-    if signal.gain is not None:
+    if signal.gain is not None or signal.gain_std is not None:
         raise DataError(f"Channel '{label}': 'gain' belongs to the effort channel; use 'ratio' and 'sign' here.")
     offset = _values(label, "offset", signal.offset, robot)
     if units is VELOCITY_UNITS and offset.any():
@@ -214,6 +218,11 @@ def _drives(effort: Signal, robot: Robot) -> Drives:
     else:
         stated = np.ones(robot.dof) if gain is None else _values("effort", "gain", gain, robot)
     units = _spread("effort", "unit", effort.unit, robot)
+    if effort.gain_std is not None and not (stated is not None and 0.0 <= effort.gain_std < 1.0):
+        raise DataError(
+            f"Channel 'effort': gain_std must be a relative standard deviation of stated gains, from 0 to below 1, not "
+            f"{effort.gain_std!r}" + (f'; gains that are "{UNKNOWN}" have none.' if stated is None else ".")
+        )
     # a motor is rotary even where it drives a prismatic joint
     efforts = ("N" if joint.is_prismatic and not at_motor else "N.m" for joint in robot.axes)
     return Drives(
@@ -224,6 +233,7 @@ def _drives(effort: Signal, robot: Robot) -> Drives:
         tuple(
             f"{told}/{GAIN_PER[unit]}" if unit in GAIN_PER else "1" for told, unit in zip(efforts, units, strict=True)
         ),
+        effort.gain_std,
     )
 
 

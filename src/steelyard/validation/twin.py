@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binom
 from scipy.stats import t as student
 
@@ -26,11 +23,21 @@ from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
 from steelyard.signals.samples import Piece, Samples
 from steelyard.simulation.experiment import with_runs
+from steelyard.validation.twin_noise import (
+    OCTAVES,
+    Residuals,
+    absorption,
+    late,
+    noise_like,
+    residuals,
+    times_of,
+    whole_stretches,
+)
 
 RUNS = 20
 FEWEST_RUNS = 5
-# Number of pilot twins that measure how much of the noise a fit absorbs, and the limit of the correction.
-PILOTS, MOST_CORRECTION = 5, 3.0
+# Number of pilot twins that measure how much of the noise a fit absorbs.
+PILOTS = 5
 LEVEL = 0.95
 # A change is detectable when a test at this level finds it with this power.
 SIGNIFICANCE, POWER = 0.05, 0.8
@@ -117,7 +124,8 @@ def twin(
 
     The problem is that of the result, on its own runs. Each twin moves as the runs did, or as the problem's experiment
     drives it. Its efforts are those of the result's parameters (delayed by `delay`) plus noise with the spectrum and
-    the correlation between joints of the fit's residual, scaled by pilot runs such that a fit leaves the same residual.
+    the correlation between joints of the fit's residual, scaled by pilot runs such that a fit leaves the same residual
+    in every octave of frequency.
     Its positions have the log's noise and rounding. Filters, derivatives, decimation, mask and estimator are the fit's.
     """
     if result.base.layout.names != problem.model.layout.names:
@@ -127,29 +135,34 @@ def twin(
     estimator = estimator or named_estimator(result.estimator, result.estimator_options)
     truth = as_identified(problem, result)
     theta = np.nan_to_num(result.theta)
-    residuals = {run.name: list(_residuals(truth, run, theta)) for run in problem.runs}
+    wanted = residuals(truth, theta)
     motions, moved_by = _motions(truth, theta, needs(estimator, SIMULATION), progress)
     fitted = problem.with_runs(problem.runs)
     rng = np.random.default_rng(seed)
-    size = np.ones((problem.model.robot.dof, 1))
+    factor = np.ones((problem.model.robot.dof, OCTAVES))
 
-    def identified() -> Identification:
-        noisy = [_noisy(truth, run, motions[run.name], residuals[run.name], size, rng) for run in problem.runs]
+    def simulated() -> Problem:
+        noisy = [_noisy(truth, run, motions[run.name], wanted[run.name], factor, rng) for run in problem.runs]
         again = replace(fitted, runs=noisy)
         if again.experiment is not None:
             again = replace(again, experiment=with_runs(again.experiment, noisy))
-        return identify(again, estimator)
+        return again
 
-    pilots: list[Identification] = []
+    left: list[Residuals] = []
     found: list[Identification] = []
     lost: list[str] = []
     for k in range(-PILOTS, runs):
+        again = simulated()
         try:
-            (pilots if k < 0 else found).append(identified())
+            one = identify(again, estimator)
+            if k >= 0:
+                found.append(one)
+            else:
+                left.append(residuals(as_identified(again, one), np.nan_to_num(one.theta)))
         except (EstimationError, SimulationError) as error:
             lost += [str(error)] if k >= 0 else []
-        if k == -1:
-            size = _size(result, pilots)
+        if k == -1 and left:
+            factor = absorption(problem, wanted, left)
         if progress is not None:
             progress("identifying twins", k + 1 + PILOTS, runs + PILOTS)
     if len(found) < FEWEST_RUNS:
@@ -180,43 +193,6 @@ class _Motion(NamedTuple):
     torque: Array
 
 
-def _whole(run: Samples) -> Iterator[Piece]:
-    """One piece per stretch."""
-    for k, pieces in groupby(run.open(), key=attrgetter("stretch")):
-        parts = [piece[2:] for piece in pieces]
-        yield Piece(k, 0, *(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
-
-
-def _times(run: Samples, piece: Piece) -> Array:
-    """Seconds since the run's start, counted as in `observe`."""
-    stretch = run.stretches[piece.stretch]
-    return stretch.start - run.stretches[0].start + np.arange(piece.q.shape[1]) / run.rate
-
-
-def _late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
-    """x (n, N) at the times t − delay of each joint (sense = −1) or t + delay (1)."""
-    if not any(problem.delay):
-        return x
-    t = np.arange(x.shape[1]) / run.rate
-    return np.stack([np.interp(t + sense * late, t, row) for late, row in zip(problem.delay, x, strict=True)])
-
-
-def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
-    """Effort minus prediction (n, N) where the joint moves inside the rows that are used, else zero; one per stretch.
-
-    Scaled so that the power is that of the part that is used.
-    """
-    for piece in _whole(run):
-        stretch, v = run.stretches[piece.stretch], np.abs(piece.v)
-        torque = problem.model.torque(piece.q, piece.v, piece.a, theta, _times(run, piece), load=run.load)
-        rest = _late(problem, run, problem.torque(piece.effort), 1.0) - torque
-        at = np.arange(v.shape[1])
-        inside = (at >= max(stretch.clean[0], stretch.window[0])) & (at < min(stretch.clean[1], stretch.window[1]))
-        counts = inside & (v >= problem.rest_speeds[:, None])
-        share = np.mean(counts, axis=1, keepdims=True)
-        yield np.where(counts, rest, 0.0) / np.sqrt(np.where(share > 0.0, share, 1.0))
-
-
 def _motions(
     problem: Problem, theta: Array, must_be_driven: bool, progress: Progress | None
 ) -> tuple[dict[str, list[_Motion]], str]:
@@ -231,8 +207,8 @@ def _motions(
     model = problem.model
     made = {
         run.name: [
-            _Motion(p.q, p.v, p.a, model.torque(p.q, p.v, p.a, theta, _times(run, p), load=run.load))
-            for p in _whole(run)
+            _Motion(p.q, p.v, p.a, model.torque(p.q, p.v, p.a, theta, times_of(run, p), load=run.load))
+            for p in whole_stretches(run)
         ]
         for run in problem.runs
     }
@@ -243,32 +219,22 @@ def _noisy(
     problem: Problem,
     run: Samples,
     motions: list[_Motion],
-    residuals: list[Array],
-    size: Array,
+    wanted: Sequence[Array],
+    factor: Array,
     rng: np.random.Generator,
 ) -> Samples:
-    """The run as it would be logged and prepared again, with noise of `size` (n, 1) times the residuals."""
+    """The run as it would be logged and prepared again, with noise like the residuals `wanted`, times `factor`."""
     # stated efforts are torques divided by the identified factor
     stated = replace(problem, factor=tuple(1.0 / f for f in problem.factor))
     pieces = []
-    for k, (motion, rest) in enumerate(zip(motions, residuals, strict=True)):
-        effort = stated.torque(_late(problem, run, motion.torque, -1.0) + size * noise_like(rest, rng))
+    for k, (motion, rest) in enumerate(zip(motions, wanted, strict=True)):
+        effort = stated.torque(late(problem, run, motion.torque, -1.0) + noise_like(rest, rng, run.rate, factor))
         q, v, a = motion[:3]
         if run.derive is not None:
             logged = v + run.velocity_noise[:, None] * rng.standard_normal(v.shape) if len(run.velocity_noise) else None
             q, v, a = run.derive(_encoded(run, q, rng), logged)
         pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort))))
     return replace(run, open=lambda: iter(pieces))
-
-
-def _size(result: Identification, pilots: list[Identification]) -> Array:
-    """Factor (n, 1) on noise of the residual's power for which a fit leaves the same residual: a fit absorbs part of
-    the noise, and position noise adds to it."""
-    wanted = np.array(list(result.relative_error.rmse.values()))
-    left = np.array([list(one.relative_error.rmse.values()) for one in pilots] or [wanted])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = wanted / np.sqrt(np.mean(left**2, axis=0))
-    return np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1.0 / MOST_CORRECTION, MOST_CORRECTION)[:, None]
 
 
 def _encoded(run: Samples, q: Array, rng: np.random.Generator) -> Array:
@@ -280,19 +246,6 @@ def _encoded(run: Samples, q: Array, rng: np.random.Generator) -> Array:
     q = q + white[:, None] * rng.standard_normal(q.shape)
     size = np.where(step > 0.0, step, 1.0)[:, None]
     return np.where(step[:, None] > 0.0, np.round(q / size) * size, q)
-
-
-def noise_like(x: Array, rng: np.random.Generator) -> Array:
-    """Gaussian-like noise (n, N) with zero mean whose spectra, and cross-spectra between rows, are those of x.
-
-    Every frequency of x gets a random phase, the same in all rows.
-    """
-    count = x.shape[1]
-    length = next_fast_len(2 * count, real=True)
-    spectrum = np.asarray(rfft(x, length, axis=1))
-    turned = spectrum * np.exp(2j * np.pi * rng.random(spectrum.shape[1]))
-    turned[:, 0] = 0.0
-    return np.sqrt(length / count) * np.asarray(irfft(turned, length, axis=1))[:, :count]
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from steelyard.project.checks.channel_map.suspects import Suspect, best_accepted
 from steelyard.project.checks.channel_map.trial import Trial
 from steelyard.project.checks.clocks import drift_finding, time_factor, time_finding
 from steelyard.project.checks.delay import delay_findings, read_later
+from steelyard.project.checks.first_look import is_suspicious
 from steelyard.project.checks.hypotheses import mounting
 from steelyard.project.checks.hypotheses.drifts import drift_findings
 from steelyard.project.checks.hypotheses.loads import load_findings
@@ -51,11 +52,6 @@ from steelyard.signals.channels import UNKNOWN, resolve
 # Number of successive edits after which the check stops.
 _MOST_EDITS = 3
 _FAMILIES = (signs.suspects, mounting.suspects, order.suspects, units.suspects, sides.suspects)
-# Edits that need no second pass over the rows: a first look.
-_FIRST_FAMILIES = (signs.reversed_efforts, mounting.suspects)
-# Errors on rows left out, of the joints on average and of all efforts, above which a first look is not enough.
-_POOR_MEAN, _POOR_TOTAL = 0.15, 0.12
-NOT_TRIED = "swapped columns, wrong units, ratios and gear sides, reversed positions, delays, joint zeros"
 # Findings of the preparation that are explained by a fault of the map or of a channel.
 _EXPLAINED = ("beyond-limits", "position-jump", "joint-not-moving", "constant-effort", "saturated-effort")
 
@@ -66,7 +62,7 @@ class Check:
 
     `relative_error` is that of every joint on rows left out, `total` that of all efforts together, `errors` are those
     of the joints in N·m or N; None and empty where the model could not be tried. Without `thorough` the edits in
-    `NOT_TRIED` were not tried.
+    `first_look.NOT_TRIED` were not tried.
     """
 
     project: str
@@ -113,7 +109,7 @@ def check(project: Project, progress: Progress | None = None, thorough: bool = T
 
     Direct evidence comes first (clock, dead and frozen channels, travel). Its faults are corrected before the model is
     tried, so that one fault is not reported twice. Without `thorough`, a log that raises no suspicion at first
-    (reversed efforts, gravity, drifts, loads of runs, poor prediction) gets no more trials.
+    (`first_look`) gets no more trials than those of drifts and loads of runs.
     """
     robot = project.robot()
     project, unscaled = _to_scale(project, progress)
@@ -140,7 +136,7 @@ def check(project: Project, progress: Progress | None = None, thorough: bool = T
                 for track in tracks:
                     postures = [(factor * track.t, track.q, True)]
                     found += posture_findings(trial.model.looped.closure, track.name, postures)
-            thorough = thorough or bool(faults) or bool(still) or _suspicious(trial)
+            thorough = thorough or bool(faults) or bool(still) or is_suspicious(trial)
             trial, findings = _tried(project, trial, still, travel, slopes, factor, progress, bool(faults), thorough)
             found += findings
             if trial is not None and not any(finding.severity == "error" for finding in found):
@@ -305,14 +301,6 @@ def _tried(
     if not thorough:
         return trial, found
     return trial, [*found, *limit_findings(trial), *spring_findings(trial)]
-
-
-def _suspicious(trial: Trial) -> bool:
-    """Whether a first look raises a suspicion: a poor prediction, reversed efforts, another gravity."""
-    baseline = trial.baseline
-    if baseline.mean > _POOR_MEAN or baseline.total > _POOR_TOTAL:
-        return True
-    return best_accepted([suspect for family in _FIRST_FAMILIES for suspect in family(trial)]) is not None
 
 
 def _hidden(trial: Trial, thorough: bool) -> list[Finding]:

@@ -23,7 +23,7 @@ NOMINAL_FACTOR = 2.5
 # A joint's scale found from the other joints is accepted from this factor on.
 SHARED_FACTOR = 1.3
 _SHARED_SURE = 4.0
-_SHARED_GAIN = 0.4
+SHARED_GAIN = 0.4
 # Largest amount by which an accepted factor may move an effort away from the robot file's, as a logarithm.
 _AGAINST_FILE = 0.15
 # A small factor must also be found when the robot file has little weight: else a wrong link there would look like one.
@@ -37,13 +37,15 @@ _GEAR_GRID = np.linspace(0.0, 6.0, 41)
 def suspects(trial: Trial) -> Iterator[Suspect]:
     """All efforts against the robot file, then each joint's effort, position, and both by a ratio."""
     scales = nominal_scales(trial)
-    yield from _all_efforts(trial, scales)
+    yield from all_efforts(trial, scales)
     for j in trial.active:
         yield from _effort(trial, j, scales)
         yield from _motion(trial, j)
 
 
-def _all_efforts(trial: Trial, scales: Scales) -> Iterator[Suspect]:
+def all_efforts(trial: Trial, scales: Scales | None = None) -> Iterator[Suspect]:
+    """All efforts by one factor, if the robot file wants that of most joints."""
+    scales = scales or nominal_scales(trial)
     known = np.flatnonzero(scales.trusted)
     if len(known) < 2:
         return
@@ -81,7 +83,7 @@ def _effort(trial: Trial, j: int, scales: Scales) -> Iterator[Suspect]:
         accepted = is_significant(gain, spread) and abs(found.log_size) < _EFFORT_GRID.max()
     else:
         large = abs(found.log_size) > max(np.log(SHARED_FACTOR), _SHARED_SURE * found.spread)
-        accepted = large and gain >= max(_SHARED_GAIN, SURE * spread) and _holds_without_file(trial, scaled(size))
+        accepted = large and gain >= max(SHARED_GAIN, SURE * spread) and _holds_without_file(trial, scaled(size))
         accepted = accepted and closer > -_AGAINST_FILE
     if accepted:
         told = f"the efforts of the other joints determine it to ±{100 * found.spread:.0f} %"
@@ -157,7 +159,7 @@ def _sized(
 def _holds_without_file(trial: Trial, edit: Edit) -> bool:
     loose = replace(trial, doubt=_DOUBT * trial.doubt)
     gain, spread = loose.verdict(edit).gain_over(loose.baseline)
-    return gain >= max(0.5 * _SHARED_GAIN, spread)
+    return gain >= max(0.5 * SHARED_GAIN, spread)
 
 
 def _finding(suspect: Suspect, name: str, signal: str, size: float, told: str) -> Finding:

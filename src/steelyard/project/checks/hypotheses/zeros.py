@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from steelyard.project.checks.hypotheses.unknowns import Equations
 # A zero is reported from this angle [rad] on, and this many deviations ...
 LEAST_ANGLE, SURE = 0.08, 4.0
 # ... if rows left out are predicted better by this sum of logarithms, and by three times its deviation.
-_GAIN, _SURE_GAIN = 0.15, 3.0
+GAIN, _SURE_GAIN = 0.15, 3.0
 # The file's bodies are trusted more than in trials of the channel map, since a first moment turns with the zero: 30 %.
 _DOUBT = 0.5
 # Step of the difference quotient [rad], and the most steps of the iteration, as the torque is not linear in the zero.
@@ -27,30 +28,46 @@ def zero_findings(trial: Trial) -> Iterator[Finding]:
     The bodies of the robot file are a weak prior, since the first moments of a link turn with its zero. Without them,
     and for prismatic joints, nothing is tested.
     """
-    if not trial.knows_inertias or trial.model.looped is not None:
-        return
-    trial = replace(trial, doubt=_DOUBT)
-    tries = [(k, *_zero(trial, k)) for k in trial.active if not trial.model.robot.axes[k].is_prismatic]
-    tries = [one for one in tries if one[3] >= max(_GAIN, _SURE_GAIN * one[4])]
-    tries = [one for one in tries if abs(one[1]) > max(LEAST_ANGLE, SURE * one[2])]
+    tries = [one for one in tried_zeros(trial, _ROUNDS) if one.gain >= max(GAIN, _SURE_GAIN * one.spread)]
+    tries = [one for one in tries if abs(one.angle) > max(LEAST_ANGLE, SURE * one.std)]
     if not tries:
         return
-    k, angle, std, _, _, evidence = max(tries, key=lambda one: one[3])
-    name = trial.model.robot.axis_names[k]
+    best = max(tries, key=lambda one: one.gain)
+    name = trial.model.robot.axis_names[best.joint]
     yield Finding(
         "wrong-zero",
         "error",
-        f"the zero of {name} is off by {angle:+.2f} ± {std:.2f} rad relative to the robot file: {evidence}",
+        f"the zero of {name} is off by {best.angle:+.2f} ± {best.std:.2f} rad relative to the robot file: "
+        f"{best.evidence}",
         name,
-        f"subtract {angle:.2f} rad with 'offset' of {name} in [channels] q, or correct the robot file",
+        f"subtract {best.angle:.2f} rad with 'offset' of {name} in [channels] q, or correct the robot file",
     )
 
 
-def _zero(trial: Trial, k: int) -> tuple[float, float, float, float, str]:
-    """The zero of joint k [rad], its deviation, the gain with its deviation, and the evidence as text."""
-    equations = Equations(trial)
+class Zero(NamedTuple):
+    """The zero `angle` ± `std` [rad] of a joint, the gain ± `spread` on rows left out, and the evidence as text."""
+
+    joint: int
+    angle: float
+    std: float
+    gain: float
+    spread: float
+    evidence: str
+
+
+def tried_zeros(trial: Trial, rounds: int) -> Iterator[Zero]:
+    """The zero of each revolute joint by `rounds` Newton steps; none where the file states no inertias."""
+    if trial.knows_inertias and trial.model.looped is None:
+        equations = Equations(replace(trial, doubt=_DOUBT))
+        for k in trial.active:
+            if not trial.model.robot.axes[k].is_prismatic:
+                yield _zero(equations, k, rounds)
+
+
+def _zero(equations: Equations, k: int, rounds: int) -> Zero:
+    trial = equations.trial
     first, angle, found = equations.alone[0].sum(axis=0), 0.0, None
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         here = equations if not angle else Equations(_shifted(trial, k, -angle))
         beside = _shifted(trial, k, _STEP - angle)
         slope = (here.predicted(here.theta, beside.stacked(beside.traces)) - here.predicted(here.theta)) / _STEP
@@ -64,7 +81,7 @@ def _zero(trial: Trial, k: int) -> tuple[float, float, float, float, str]:
         gain = float(np.nansum(np.log(before / found.after)[list(trial.active)]))
         j = int(np.nanargmax(np.log(before / found.after)))
     told = f"the error of {trial.model.robot.axis_names[j]} falls from {before[j]:.1%} to {found.after[j]:.1%}"
-    return angle, float(found.std[0]), gain, found.spread, told
+    return Zero(k, angle, float(found.std[0]), gain, found.spread, told)
 
 
 def _shifted(trial: Trial, k: int, by: float) -> Trial:
