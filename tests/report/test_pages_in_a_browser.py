@@ -47,10 +47,21 @@ def test_a_report_is_drawn_without_a_network(launched: Any, report: Path) -> Non
     seen.scroll()
     check_quiet(seen)
     there = set(seen.page.evaluate("[...document.querySelectorAll('section[id]')].map((one) => one.id)"))
-    expected = {"answer", "findings", "effort", "errors", "robot", "friction", "parameters", "data", "repeat"}
+    expected = {
+        "answer",
+        "findings",
+        "effort",
+        "errors",
+        "robot",
+        "friction",
+        "parameters",
+        "data",
+        "estimators",
+        "repeat",
+    }
     assert expected <= there
     assert there - {"answer"} <= set(SECTIONS)
-    for name in ("effort", "robot", "friction", "parameters", "separation", "data"):
+    for name in ("effort", "robot", "friction", "parameters", "separation", "data", "estimators"):
         shares = seen.drawn_pixels(f"#{name} .plot")
         assert shares, name
         assert min(shares) > 0.005, name
@@ -117,9 +128,7 @@ def test_on_a_phone_nothing_is_cut_off(launched: Any, report: Path, scheme: str)
 
 def test_print_shows_every_joint(launched: Any, report: Path) -> None:
     seen = opened(launched, report)
-    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    seen.page.wait_for_timeout(1500)
-    seen.page.emulate_media(media="print")
+    seen.print()
     headings = seen.page.evaluate("[...document.querySelectorAll('#effort .printed h3')].map((one) => one.textContent)")
     assert [heading.rpartition(" · ")[2] for heading in headings] == ["joint1", "joint2"]
     drawn = "[...document.querySelectorAll('#effort .printed .js-plotly-plot')].map((one) => one.offsetWidth)"

@@ -41,6 +41,13 @@ class Opened:
         )
         self.page.wait_for_timeout(200)
 
+    def print(self) -> None:
+        """What the page does before it is printed, with its figures drawn."""
+        self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        drawn = "(one) => one.querySelector('.js-plotly-plot')"
+        self.wait(f"[...document.querySelectorAll('.printed figure')].every({drawn})")
+        self.page.emulate_media(media="print")
+
     def wait(self, condition: str, seconds: float = 60.0) -> None:
         """Until a JavaScript expression is true. Playwright's own waiting needs `eval`, which the page forbids."""
         end = time.monotonic() + seconds

@@ -1,7 +1,7 @@
 "use strict";
 
 // Tables that can be searched: sort by a heading, filter by text and by one column. Rows without a number go last.
-for (const table of document.querySelectorAll("table[data-choose]")) {
+for (const table of document.querySelectorAll("table[data-searched]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
   const order = new Map(rows.map((row, k) => [row, k]));
@@ -14,7 +14,7 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
     const rising = header.getAttribute("aria-sort") !== "ascending";
     headers.forEach((other) => other.removeAttribute("aria-sort"));
     header.setAttribute("aria-sort", rising ? "ascending" : "descending");
-    const column = header.cellIndex;
+    const column = Number(header.dataset.sorts);
     const key = (row) => (column ? row.cells[column].dataset.sort : order.get(row));
     const sign = rising ? 1 : -1;
     rows.sort((a, b) => {
@@ -53,13 +53,14 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
   const counts = new Map();
   for (const row of rows) counts.set(row.dataset.choice, (counts.get(row.dataset.choice) || 0) + 1);
   choice.append(new Option("all", ""), ...[...counts].map(([name, count]) => new Option(`${name} (${count})`, name)));
+  const chosen = table.dataset.choose ? [labelled(table.dataset.choose, choice)] : [];
   filter.type = "search";
   filter.autocomplete = "off";
   filter.placeholder = "part of a name, unit …";
   shown.setAttribute("aria-live", "polite");
   const controls = document.createElement("div");
   controls.className = "controls";
-  controls.append(labelled("Filter", filter), labelled(table.dataset.choose, choice), shown);
+  controls.append(labelled("Filter", filter), ...chosen, shown);
   table.parentElement.before(controls);
   if (headers.length) headers[0].setAttribute("aria-sort", "ascending");
   filter.addEventListener("input", choose);

@@ -30,7 +30,7 @@ def _data(subject: ReportSubject) -> Sequence[Piece]:
             + (f" Chosen automatically: {reasons[0]}." if reasons else "")
         )
     if subject.delays is not None:
-        said = "Delays of the efforts, estimated after a fit with friction. The efforts are read later by the correction."
+        said = "Delays of the efforts, after a fit with friction. Efforts are read later by the correction."
         pieces.append(Figure(delay_figure(subject.delays), said))
     return [*pieces, fragment("sections/data.html", runs=result.runs, mask=result.relative_error.mask)]
 
