@@ -158,6 +158,9 @@ function filled(value, arrays) {
   return Object.fromEntries(keys.map((key) => [key, filled(value[key], arrays)]));
 }
 
+// What a legend hides together: the role of a trace, or its name where it has colours of its own.
+const role = (trace) => trace.meta || trace.name;
+
 function painted(figure, hidden = new Set()) {
   const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), ticks: "outside", tickcolor: colour("line") };
   const layout = figure.layout;
@@ -185,7 +188,7 @@ function painted(figure, hidden = new Set()) {
   const data = figure.data.map((trace) => {
     const look = looks[trace.meta] ? looks[trace.meta]() : {};
     const own = { ...trace, ...look };
-    if (hidden.has(trace.meta)) own.visible = false;
+    if (hidden.has(role(trace))) own.visible = false;
     for (const key of ["line", "marker", "error_x", "error_y"]) {
       if (look[key] && !trace[key] && key.startsWith("error")) delete own[key];
       if (look[key] && trace[key]) own[key] = { ...look[key], ...trace[key] };
@@ -223,9 +226,13 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
   // One legend for all figures of a group; a click hides or shows a curve in each.
   function explain() {
     const roles = new Map();
+    const own = new Map();
     for (const { figure } of groups[group].joints) {
       if (figure.layout.scene || figure.layout.meta === "own legend" || figure.layout.showlegend === false) continue;
-      for (const trace of figure.data) if (trace.meta && trace.name && trace.showlegend !== false) roles.set(trace.meta, trace.name);
+      for (const trace of figure.data) {
+        if (trace.name && trace.showlegend !== false) roles.set(role(trace), trace.name);
+        if (!trace.meta && trace.line?.color) own.set(trace.name, trace.line.color);
+      }
       for (const shape of figure.layout.shapes || []) if (shape.showlegend) roles.set(shape.name, shape.name);
     }
     legend.replaceChildren(
@@ -234,7 +241,7 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
         const swatch = document.createElement("span");
         button.type = "button";
         button.setAttribute("aria-pressed", String(!hidden.has(role)));
-        swatch.style.background = `var(--${swatches[role] || role})`;
+        swatch.style.background = own.get(role) || `var(--${swatches[role] || role})`;
         button.append(swatch, name);
         button.addEventListener("click", () => {
           if (!hidden.delete(role)) hidden.add(role);

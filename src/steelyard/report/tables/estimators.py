@@ -38,7 +38,7 @@ def notes(found: EstimatorScores) -> tuple[str, ...]:
         "sides. These rows belong to the fitted motion: other motion may have larger errors."
     ]
     best, used = found.best, found.scores[0]
-    if best is not None and not best.used and best.total < used.total:
+    if best is not None and numerals.share(best.total) != numerals.share(used.total):
         less = f"{best.estimator} has the smallest error, {numerals.share(best.total)} instead of "
         said.append(f"{less}{numerals.share(used.total)}: identify with --estimator {best.estimator} to use it.")
     said += [f"{one.estimator}: {one.reason}." for one in found.scores if one.reason]
