@@ -21,6 +21,7 @@ from steelyard.project.papers.recorded import project_in
 from steelyard.project.papers.registry import EXPERIMENTS, PAPERS, reproduced, write_page
 from steelyard.project.papers.setups.tx40 import rows
 from steelyard.report.table import Table
+from testbed.browser import browser, need_browser, opened
 from testbed.command import Run
 from testbed.pages import Outline, without_plotly
 from testbed.places import shared_data
@@ -172,6 +173,37 @@ def test_every_misprint_is_proved() -> None:
     assert len(exact) >= 11
     assert all(row["error_printed"] > 1e-2 for row in exact)
     assert_as_held(own, "all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_page_is_drawn_without_a_network(paper: str, tmp_path: Path) -> None:
+    """Wide and on a phone: every figure drawn, every curve of it named in a legend, every figure printed."""
+    need_browser()
+    report = write_page(small(paper, EXPERIMENTS[paper][1]), tmp_path / paper)
+    with browser() as launched:
+        for width in (1200, 390):
+            seen = opened(launched, report, width)
+            seen.scroll()
+            assert (seen.errors, seen.requests) == ([], [])
+            assert seen.overflow <= 0
+            if width == 1200:
+                assert min(seen.drawn_pixels(".multiples .plot")) > 0.003
+                assert not seen.page.evaluate(UNNAMED)
+                seen.print()
+                count = "document.querySelectorAll('{} .js-plotly-plot').length"
+                assert seen.page.evaluate(count.format(".printed")) == seen.page.evaluate(count.format(".multiples"))
+            seen.page.context.close()
+
+
+# Curves of a figure with several of them that no legend names.
+UNNAMED = """[...document.querySelectorAll('.figures')].flatMap((box) => {
+  const named = new Set([...box.querySelectorAll('.legend button')].map((one) => one.textContent));
+  return [...box.querySelectorAll('.multiples .plot')].flatMap((plot) => {
+    const shown = plot.data.filter((one) => one.name && one.showlegend !== false);
+    return shown.length < 2 || plot._fullLayout.showlegend ? [] : shown.filter((one) => !named.has(one.name));
+  });
+}).map((one) => one.name)"""
 
 
 # --- The commands -----------------------------------------------------------------------------------------------------
