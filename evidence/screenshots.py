@@ -23,15 +23,25 @@ from testbed.browser import Opened, browser, opened
 
 IMAGES = ROOT / "docs" / "images"
 WIDE, PHONE = 1200, 390
-# Pictures of the docs: page, section ("" for what is seen first), width of the window, colour scheme.
-PICTURES = {
-    "report.png": ("report", "", WIDE, "light"),
-    "report-robot.png": ("report", "robot", WIDE, "light"),
-    "report-estimators.png": ("report", "estimators", WIDE, "light"),
-    "report-dark.png": ("report", "effort", WIDE, "dark"),
-    "report-phone.png": ("report", "", PHONE, "light"),
-    "excite.png": ("excite", "", WIDE, "light"),
-}
+# Pictures of the docs: the command and the page that it writes, in an empty folder, so that no path is seen; then for
+# each picture the section ("" for what is seen first), the width of the window, and the colour scheme.
+DOCS = (
+    (
+        ["demo", "tx40"],
+        "runs/demo-tx40/project-run/report.html",
+        {
+            "report.png": ("", WIDE, "light"),
+            "report-robot.png": ("robot", WIDE, "light"),
+            "report-estimators.png": ("estimators", WIDE, "light"),
+            "report-phone.png": ("", PHONE, "dark"),
+        },
+    ),
+    (
+        ["excite", "tx40", "--duration", "10", "--starts", "2", "--preview", "motion.html"],
+        "motion.html",
+        {"excite.png": ("", WIDE, "light")},
+    ),
+)
 
 
 def picture(seen: Opened, section: str, file: Path) -> None:
@@ -71,20 +81,15 @@ def all_of(launched: Any, page: Path, out: Path, widths: list[int], schemes: lis
 
 
 def docs(launched: Any, folder: Path) -> None:
-    commands = (
-        ["demo", "tx40", "--out", str(folder / "demo")],
-        ["excite", "tx40", "--duration", "10", "--starts", "2", "--preview", str(folder / "excite.html")],
-    )
-    for words in commands:
+    for words, page, pictures in DOCS:
         subprocess.run([sys.executable, "-m", "steelyard", *words], check=True, cwd=folder)
-    pages = {"report": folder / "demo" / "project-run" / "report.html", "excite": folder / "excite.html"}
-    for name, (page, section, width, scheme) in PICTURES.items():
-        seen = opened(launched, pages[page], width, scheme)
-        seen.scroll()
-        picture(seen, section, IMAGES / name)
-        for fault in faults(seen):
-            print(f"{name}: {fault}")
-        seen.page.context.close()
+        for name, (section, width, scheme) in pictures.items():
+            seen = opened(launched, folder / page, width, scheme)
+            seen.scroll()
+            picture(seen, section, IMAGES / name)
+            for fault in faults(seen):
+                print(f"{name}: {fault}")
+            seen.page.context.close()
 
 
 def main() -> None:

@@ -111,6 +111,22 @@ def test_what_is_far_off_gets_a_sentence() -> None:
     assert not comparison("t", "T", made[:1], 11).notes
 
 
+@pytest.mark.parametrize(
+    "paper", ["p0", "p1", *(pytest.param(one, marks=pytest.mark.slow) for one in ("p2", "p3", "p4"))]
+)
+def test_every_number_that_is_far_off_has_its_sentence(paper: str) -> None:
+    for own in small(paper, EXPERIMENTS[paper][1]).tables.values():
+        for column in own.columns:
+            if column.unit != "σ":
+                continue
+            for row in own:
+                apart = own.cell(row, column.key)
+                if isinstance(apart, float) and abs(apart) > 3.0:
+                    assert abs(apart) < 1e6, "a σ that is rounding"
+                    name = str(row.cells[0])
+                    assert any(note.startswith(f"{name} is") or f"{name} {apart:+.1f} σ" in note for note in own.notes)
+
+
 # --- Pages and the gallery --------------------------------------------------------------------------------------------
 
 
