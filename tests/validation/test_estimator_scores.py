@@ -108,7 +108,7 @@ def test_many_parameters_leave_out_what_takes_long(case: Case, monkeypatch: pyte
     found = scores(case)
     assert [one.estimator for one in found.scores] == ["wls", "ls"]
     assert found.skipped == ("huber", "essential", "ridge", "map", "consistent")
-    assert "so many parameters: huber, essential, ridge, map, consistent." in " ".join(estimator_table(found).notes)
+    assert "number of parameters: huber, essential, ridge, map, consistent." in " ".join(estimator_table(found).notes)
 
 
 def test_scores_are_kept_in_the_document_of_a_result(case: Case) -> None:

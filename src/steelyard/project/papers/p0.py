@@ -120,7 +120,7 @@ def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Simu
     """All 76 rows: printed and computed columns, and the printed differences computed again."""
     found = np.array([one.standard for one in drawn])
     mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1) if len(drawn) > 1 else np.full(len(layout), np.nan)
-    # an entry that is cancelled in every experiment keeps its value of χ_ref but for rounding, which is no σ
+    # an entry that is cancelled in every experiment keeps its value of χ_ref: its spread is rounding
     spread = np.where(spread <= ROUNDING * np.abs(mean), 0.0, spread)
     columns = (
         TableColumn("name", "", "code"),
