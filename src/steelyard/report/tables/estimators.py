@@ -43,8 +43,7 @@ def notes(found: EstimatorScores) -> tuple[str, ...]:
         said.append(f"{less}{numerals.share(used.total)}: identify with --estimator {best.estimator} to use it.")
     said += [f"{one.estimator}: {one.reason}." for one in found.scores if one.reason]
     if found.skipped:
-        said.append(
-            f"Not tried, because their cost grows with the cube of the number of parameters: {', '.join(found.skipped)}."
-        )
+        names = ", ".join(found.skipped)
+        said.append(f"Not tried, because their cost grows with the cube of the number of parameters: {names}.")
     said.append("Computed from the rows of the fit without reading the logs again; estimators that simulate are not.")
     return tuple(said)
