@@ -24,6 +24,7 @@ from steelyard.project.papers.misprints import misprint_table
 from steelyard.project.papers.page.claims import Claim
 from steelyard.project.papers.page.paper_page import PaperPage, PaperRequest, markdown
 from steelyard.project.papers.registry import EXPERIMENTS, PAPERS, reproduced
+from steelyard.report.figures.palette import PALETTE
 from steelyard.report.section import Figure, FigureChoice
 from steelyard.report.table import Table
 
@@ -117,9 +118,9 @@ def svg(figure: dict) -> str:
         out.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:.3g}</text>')
     titles = [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
     out.append(f'<text x="{LEFT}" y="{HEIGHT - 6}">{titles[0]}; {titles[1]}</text>')
-    colours = {"measured": "#9aa4b2", "predicted": "#1f6feb"}
+    colours = {"measured": "#9aa4b2", "predicted": PALETTE[0]}
     for k, (trace, (x, y)) in enumerate(zip(traces, curves, strict=True)):
-        colour = colours.get(trace.get("meta", ""), (trace.get("line") or {}).get("color", "#d1495b"))
+        colour = colours.get(trace.get("meta", ""), (trace.get("line") or {}).get("color", PALETTE[1]))
         seen = np.isfinite(y)
         points = list(zip(across(x[seen]), up(y[seen]), strict=True))
         if trace["mode"] == "markers":

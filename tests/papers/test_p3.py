@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 from functools import cache
@@ -25,11 +26,13 @@ from steelyard.model.robot import Robot
 from steelyard.project.demos import orthoglide as control_demo
 from steelyard.project.demos.demo import demo
 from steelyard.project.demos.orthoglide import GAINS, LOAD, MAKER, NOISE, PLATFORM, SECOND, WEIGHED, Controlled, Driven
+from steelyard.project.demos.orthoglide_page import SLICES, control_page, envelope
 from steelyard.regression.information import Information
 from steelyard.regression.observe import observe
 from steelyard.regression.problem import Problem
 from steelyard.simulation.tracking import FORWARD_PID, PLAIN_PID
 from testbed.command import Run
+from testbed.pages import Outline, without_plotly
 
 ALL_THREE = [Gains(), TLSMixed(), TLS()]
 EXPERIMENTS = 12
@@ -194,6 +197,20 @@ def test_table_4(seed: int, motion: str) -> None:
     assert high > 1.1 * maker
     assert maker > 0.9 * identified
     assert all(big >= rms for one in found.tracking for big, rms in zip(one.largest, one.rms, strict=True))
+
+
+@pytest.mark.slow
+def test_the_page_shows_gains_and_every_law() -> None:
+    found = followed(0)
+    page = control_page(found, "orthoglide")
+    text = Outline(without_plotly(page)).text
+    assert all(law in text for law in LAWS)
+    assert re.findall(r'<section id="(.*?)">', page) == ["gains", "tracking", "calm", "fast"]
+    for one in found.followed:
+        t, largest = envelope(one)
+        assert largest.shape == (3, SLICES)
+        assert np.all(np.diff(t) > 0.0)
+        np.testing.assert_allclose(largest.max(axis=1), 1e6 * np.array(one.tracking.largest))
 
 
 def believed_force_error(gains: Array) -> dict[str, Array]:

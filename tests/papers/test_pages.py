@@ -21,6 +21,7 @@ from steelyard.project.papers.recorded import project_in
 from steelyard.project.papers.registry import EXPERIMENTS, PAPERS, reproduced, write_page
 from steelyard.project.papers.setups.tx40 import rows
 from steelyard.report.table import Table
+from testbed.browser import browser, need_browser, opened
 from testbed.command import Run
 from testbed.pages import Outline, without_plotly
 from testbed.places import shared_data
@@ -110,6 +111,22 @@ def test_what_is_far_off_gets_a_sentence() -> None:
     assert not comparison("t", "T", made[:1], 11).notes
 
 
+@pytest.mark.parametrize(
+    "paper", ["p0", "p1", *(pytest.param(one, marks=pytest.mark.slow) for one in ("p2", "p3", "p4"))]
+)
+def test_every_number_that_is_far_off_has_its_sentence(paper: str) -> None:
+    for own in small(paper, EXPERIMENTS[paper][1]).tables.values():
+        for column in own.columns:
+            if column.unit != "σ":
+                continue
+            for row in own:
+                apart = own.cell(row, column.key)
+                if isinstance(apart, float) and abs(apart) > 3.0:
+                    assert abs(apart) < 1e6, "a σ that is rounding"
+                    name = str(row.cells[0])
+                    assert any(note.startswith(f"{name} is") or f"{name} {apart:+.1f} σ" in note for note in own.notes)
+
+
 # --- Pages and the gallery --------------------------------------------------------------------------------------------
 
 
@@ -172,6 +189,37 @@ def test_every_misprint_is_proved() -> None:
     assert len(exact) >= 11
     assert all(row["error_printed"] > 1e-2 for row in exact)
     assert_as_held(own, "all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_page_is_drawn_without_a_network(paper: str, tmp_path: Path) -> None:
+    """Wide and on a phone: every figure drawn, every curve of it named in a legend, every figure printed."""
+    need_browser()
+    report = write_page(small(paper, EXPERIMENTS[paper][1]), tmp_path / paper)
+    with browser() as launched:
+        for width in (1200, 390):
+            seen = opened(launched, report, width)
+            seen.scroll()
+            assert (seen.errors, seen.requests) == ([], [])
+            assert seen.overflow <= 0
+            if width == 1200:
+                assert min(seen.drawn_pixels(".multiples .plot")) > 0.003
+                assert not seen.page.evaluate(UNNAMED)
+                seen.print()
+                count = "document.querySelectorAll('{} .js-plotly-plot').length"
+                assert seen.page.evaluate(count.format(".printed")) == seen.page.evaluate(count.format(".multiples"))
+            seen.page.context.close()
+
+
+# Curves of a figure with several of them that no legend names.
+UNNAMED = """[...document.querySelectorAll('.figures')].flatMap((box) => {
+  const named = new Set([...box.querySelectorAll('.legend button')].map((one) => one.textContent));
+  return [...box.querySelectorAll('.multiples .plot')].flatMap((plot) => {
+    const shown = plot.data.filter((one) => one.name && one.showlegend !== false);
+    return shown.length < 2 || plot._fullLayout.showlegend ? [] : shown.filter((one) => !named.has(one.name));
+  });
+}).map((one) => one.name)"""
 
 
 # --- The commands -----------------------------------------------------------------------------------------------------

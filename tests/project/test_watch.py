@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -44,8 +44,10 @@ from steelyard.project.output_folder import REPORT, RESULT
 from steelyard.project.project import read_project
 from steelyard.project.result_file import read_document, read_result
 from steelyard.project.watch import CONVERGENCE, Follower, Options, Refresh, plan
-from steelyard.report.convergence import BOTTOM, LEFT, RIGHT, TOP, panel, render_history
+from steelyard.report.figures.history import history_figure, moved, scale
+from steelyard.report.pages.watched import watched_page
 from testbed.command import Run
+from testbed.pages import Outline
 from testbed.simulated import PENDULUM as ROBOT
 from testbed.simulated import log_of
 
@@ -363,8 +365,7 @@ def test_the_folder_holds_the_course_too(project: Path, steelyard: Run, tmp_path
     assert sorted(file.name for file in out.iterdir()) == sorted((RESULT, REPORT, CONVERGENCE))
     page = (out / CONVERGENCE).read_text("utf-8")
     for name in read_result(out).base.names:
-        assert f"<h3>{name}</h3>" in page
-    assert "<script" not in page
+        assert f"<code>{name}</code>" in page
     assert read_document(out)["rest_speeds"] == [0.05, 0.05]
     (out / "mine.txt").write_text("mine", "utf-8")
     told = steelyard("watch", project, "--until-idle", 0, "--out", out)
@@ -698,26 +699,34 @@ def test_sparklines_do_not_magnify_noise(project: Path) -> None:
     assert sparkline(history, 2) == ""
 
 
-def test_panels_stay_in_their_box_and_leave_out_what_is_not_known() -> None:
+def test_scales_are_those_of_the_later_refreshes_and_unknown_values_are_left_out() -> None:
     t = np.arange(8.0)
     y = np.array([1e9, np.nan, 2.0, 2.1, 2.0, 1.9, 2.0, 2.0])
-    drawn = panel(Curve("a", "kg.m2", t, y, np.where(t > 3, 0.1, np.nan)), change=4.0)
-    points = np.array([[float(x) for x in point.split(",")] for point in f"{drawn.line} {drawn.band}".split()])
-    assert len(drawn.line.split()) == 7
-    assert np.all((points[:, 0] >= LEFT) & (points[:, 0] <= RIGHT))
-    assert np.all((points[:, 1] >= TOP) & (points[:, 1] <= BOTTOM))
-    assert drawn.change == pytest.approx(LEFT + (RIGHT - LEFT) * 4 / 7, abs=0.1)
-    assert drawn.unit == "kg·m²"
-    nothing = panel(Curve("b", "1", t, np.full(8, np.nan), np.full(8, np.nan)))
-    assert nothing.line == nothing.band == ""
+    curve = Curve("a", "kg.m2", t, y, np.where(t > 3, 0.1, np.nan))
+    low, high = scale(curve.y, np.nan_to_num(curve.half))
+    assert 1.5 < low < 1.8
+    assert 2.1 < high < 2.5
+    figure = history_figure(curve, change=4.0)
+    assert figure["layout"]["yaxis"]["title"]["text"] == "[kg·m²]"
+    assert [shape["x0"] for shape in figure["layout"]["shapes"]] == [4.0]
+    assert not history_figure(curve, change=40.0)["layout"]["shapes"]
+    assert moved(curve) == pytest.approx(0.2 / (0.05 * 4 / 6))
+    unknown = Curve("b", "1", t, np.full(8, np.nan), np.full(8, np.nan))
+    assert len(history_figure(unknown)["data"]) == 1
+    assert moved(unknown) == 0.0
 
 
-def test_the_page_is_well_formed_and_escapes_names(project: Path) -> None:
+def test_the_page_ranks_parameters_by_change_and_escapes_names(project: Path) -> None:
     follower, refreshes = followed(project)
     result = refreshes[-1].result
-    page = render_history(result, follower.history.curves(result), "<b>mine</b> & more")
+    curves = list(follower.history.curves(result))
+    first = curves[-1]
+    curves[-1] = replace(first, y=first.y + np.linspace(0.0, 1e3, len(first.y)) * first.half)
+    page = watched_page(result, curves, "<b>mine</b> & more")
     assert "<b>mine" not in page
-    assert "nan" not in page.lower().split("</style>")[1]
-    body = "<body>" + page.split("<body>")[1].split("</body>")[0] + "</body>"
-    tree = ElementTree.fromstring(body)
-    assert len(tree.findall(".//svg")) == len(result.base) + 2
+    assert "nan" not in Outline(page).text.split()
+    (body,) = re.findall(r'<table class="changes".*?</table>', page, re.DOTALL)
+    names = re.findall(r'<th scope="row"><code>(.*?)</code>', body)
+    assert next(name for name in names if name in result.base.names) == first.name
+    assert body.count("<tr") == len(curves) + 1
+    assert page.count("* plotly.js v") == 1

@@ -21,6 +21,7 @@ from steelyard.model.model import Model
 from steelyard.model.terms import named_terms
 from steelyard.regression.problem import Problem
 from steelyard.report.lamps import Lamp, LampLimits, ResultFiles, lamps
+from steelyard.report.numerals import share
 from steelyard.signals.samples import Samples
 from testbed.command import Run
 
@@ -97,6 +98,7 @@ def test_weak_motion_asks_for_another() -> None:
     found = lamps(weak)
     assert weak.judged.needs_more_motion
     assert found[2].answer != "yes"
+    assert f"{weak.judged.rows_each:.2g} rows per parameter are few" in found[2].reason
     assert any(one.command == "steelyard excite --given project-run --out motion.csv" for one in found)
 
 
@@ -106,8 +108,10 @@ def test_wrong_units_are_not_explained() -> None:
         piece._replace(q=np.degrees(piece.q), v=np.degrees(piece.v), a=np.degrees(piece.a)) for piece in degrees.open()
     ]
     wrong = replace(degrees, open=lambda: iter(pieces))
-    found = lamps(fitted(wrong, estimator=WLS()))
+    result = fitted(wrong, estimator=WLS())
+    found = lamps(result)
     assert found[0].answer != "yes"
+    assert f"Relative error {share(result.judged.relative)}" in found[0].reason
     assert found[0].command == "steelyard check project.toml"
     assert found[2].answer != "yes"
 
@@ -125,10 +129,14 @@ def test_another_robot_in_the_unseen_run() -> None:
     theta = truth()
     for name in ("link2.M", "link2.MX", "link2.ZZ"):
         theta[model().layout.index(name)] *= 1.25
-    found = lamps(fitted(run("a", 1, truth()), run("b", 2, theta)))
-    assert found[0].answer != "yes"
-    moved = fitted(run("a", 1, truth()), run("b", 2, theta)).judged
+    result = fitted(run("a", 1, truth()), run("b", 2, theta))
+    moved, found = result.judged, lamps(result, LampLimits(unseen=10.0, unseen_care=10.0))
     assert moved.relative > 2.0 * moved.fitted
+    assert found[0].answer == "with care"
+    times = f"{moved.relative / moved.fitted:.1f} times that of the fit ({share(moved.fitted)}; limit 2)"
+    assert times in found[0].reason
+    assert found[0].command == "steelyard crossvalidate project.toml"
+    assert lamps(result)[0].answer != "yes"
 
 
 def test_a_robot_file_that_is_right_already_is_not_better_than_the_fit() -> None:

@@ -14,8 +14,10 @@ from steelyard.report.registry import SECTIONS
 from testbed.browser import Opened, browser, need_browser, opened
 from testbed.command import Run
 from testbed.pages import HOSTILE, identified, model_of_example
+from testbed.places import shared_data
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +49,21 @@ def test_a_report_is_drawn_without_a_network(launched: Any, report: Path) -> Non
     seen.scroll()
     check_quiet(seen)
     there = set(seen.page.evaluate("[...document.querySelectorAll('section[id]')].map((one) => one.id)"))
-    expected = {"answer", "findings", "effort", "errors", "robot", "friction", "parameters", "data", "repeat"}
+    expected = {
+        "answer",
+        "findings",
+        "effort",
+        "errors",
+        "robot",
+        "friction",
+        "parameters",
+        "data",
+        "estimators",
+        "repeat",
+    }
     assert expected <= there
     assert there - {"answer"} <= set(SECTIONS)
-    for name in ("effort", "robot", "friction", "parameters", "separation", "data"):
+    for name in ("effort", "robot", "friction", "parameters", "separation", "data", "estimators"):
         shares = seen.drawn_pixels(f"#{name} .plot")
         assert shares, name
         assert min(shares) > 0.005, name
@@ -117,9 +130,7 @@ def test_on_a_phone_nothing_is_cut_off(launched: Any, report: Path, scheme: str)
 
 def test_print_shows_every_joint(launched: Any, report: Path) -> None:
     seen = opened(launched, report)
-    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    seen.page.wait_for_timeout(1500)
-    seen.page.emulate_media(media="print")
+    seen.print()
     headings = seen.page.evaluate("[...document.querySelectorAll('#effort .printed h3')].map((one) => one.textContent)")
     assert [heading.rpartition(" · ")[2] for heading in headings] == ["joint1", "joint2"]
     drawn = "[...document.querySelectorAll('#effort .printed .js-plotly-plot')].map((one) => one.offsetWidth)"
@@ -153,6 +164,45 @@ def test_a_page_without_data_holds_no_signals(launched: Any, report: Path, tmp_p
     seen = opened(launched, file)
     seen.scroll()
     check_quiet(seen)
-    assert seen.page.evaluate("document.querySelector('#effort .plot, #friction, #data .plot')") is None
+    assert seen.page.evaluate("document.querySelector('#effort .plot, #friction')") is None
+    # the delays are estimates and stay; spectra are those of the raw signals
+    assert "accel. [" in report.read_text("utf-8")
+    assert "accel. [" not in file.read_text("utf-8")
     assert seen.page.evaluate("document.querySelectorAll('#parameters .plot').length") > 0
     assert len(file.read_bytes()) < len(report.read_bytes())
+
+
+def check_page(launched: Any, page: Path, sections: set[str]) -> None:
+    """Wide and on a phone: drawn without a network, with these sections, and every figure printed."""
+    for width in (1200, 390):
+        seen = opened(launched, page, width)
+        seen.scroll()
+        check_quiet(seen)
+        if width == 1200:
+            there = seen.page.evaluate("[...document.querySelectorAll('section[id]')].map((one) => one.id)")
+            assert sections <= set(there)
+            assert min(seen.drawn_pixels(".multiples .plot")) > 0.003
+            seen.print()
+            count = "document.querySelectorAll('{} .js-plotly-plot').length"
+            assert seen.page.evaluate(count.format(".printed")) == seen.page.evaluate(count.format(".multiples")) > 0
+        seen.page.context.close()
+
+
+WHOLE = {"answer", "effort", "errors", "robot", "friction", "parameters", "separation", "data", "estimators", "repeat"}
+
+
+@pytest.mark.parametrize("robot", ["tx40", "orthoglide"])
+def test_pages_of_larger_robots(launched: Any, robot: str, tmp_path: Path) -> None:
+    from steelyard.project.demos.demo import demo
+
+    done = demo(robot, tmp_path / "demo")
+    check_page(launched, done.run.folder / "report.html", WHOLE)
+    if done.control_page is not None:
+        check_page(launched, done.control_page, {"gains", "tracking", "calm", "fast"})
+
+
+def test_page_of_a_recorded_robot_with_gains(launched: Any, tmp_path: Path, steelyard: Run) -> None:
+    shared_data("ur10e")
+    told = steelyard("identify", ROOT / "examples" / "gains" / "ur10e.toml", "--out", tmp_path / "run")
+    assert told.code in (0, 4), told.err
+    check_page(launched, tmp_path / "run" / "report.html", WHOLE | {"gains"})

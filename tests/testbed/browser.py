@@ -21,6 +21,10 @@ OPTIONS = (
 )  # fmt: skip
 
 
+# Seconds until something that does not come is a failure: a loaded machine draws slowly.
+PATIENCE_S = 180.0
+
+
 @dataclass
 class Opened:
     """A page in the browser, with its console errors and its requests that leave the file."""
@@ -41,7 +45,14 @@ class Opened:
         )
         self.page.wait_for_timeout(200)
 
-    def wait(self, condition: str, seconds: float = 60.0) -> None:
+    def print(self) -> None:
+        """What the page does before it is printed, with its figures drawn."""
+        self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        drawn = "(one) => one.querySelector('.js-plotly-plot')"
+        self.wait(f"[...document.querySelectorAll('.printed figure')].every({drawn})")
+        self.page.emulate_media(media="print")
+
+    def wait(self, condition: str, seconds: float = PATIENCE_S) -> None:
         """Until a JavaScript expression is true. Playwright's own waiting needs `eval`, which the page forbids."""
         end = time.monotonic() + seconds
         while not self.page.evaluate(condition):
@@ -98,6 +109,7 @@ def browser() -> Iterator[Any]:
 def opened(launched: Any, file: Path, width: int = 1200, scheme: str = "light") -> Opened:
     """The page of a file in a window of this width; requests that leave the machine are refused and noted."""
     context = launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=False)
+    context.set_default_timeout(1e3 * PATIENCE_S)
     seen = Opened(context.new_page())
 
     def note(route: Any) -> None:

@@ -118,6 +118,7 @@ def demo(
     as_json: JsonFlag = False,
 ) -> None:
     from steelyard.project.demos.demo import demo as run_demo
+    from steelyard.project.demos.orthoglide_page import drive_gain_table, tracking_table
     from steelyard.project.output_folder import REPORT
 
     folder = out or Path("runs") / f"demo-{Path(robot).stem}"
@@ -132,7 +133,8 @@ def demo(
     if every_table:
         _show_loop(done)
         if done.control is not None:
-            _show_control(done.control)
+            show(drive_gain_table(done.control))
+            show(tracking_table(done.control))
     show_result(result, every_table=every_table, lamps=done.run.lamps)
     say(f"{done.covered} of {len(result.base)} true values lie in their 95 % intervals.")
     say(
@@ -142,6 +144,8 @@ def demo(
         "  steelyard init YOUR.urdf YOUR-LOG.csv"
     )
     say(f"Project: {done.project}\nReport: {done.run.folder / REPORT}")
+    if done.control_page is not None:
+        say(f"Gains and control laws: {done.control_page}")
     exit_if_errors(result.findings)
 
 
@@ -210,33 +214,6 @@ def _show_loop(done: Demo) -> None:
         for k, name in enumerate(done.loop[0].base.names)
     ]
     show(table("closed_loop", "Identified under a controller", columns, rows))
-
-
-def _show_control(control: Controlled) -> None:
-    """Gains identified by a weighed payload, and tracking errors of controllers that use them (P3 Tables 3 and 4)."""
-    from steelyard.project.demos.orthoglide import GAINS, MAKER
-
-    gains = control.gains
-    columns = (
-        TableColumn("joint", "Motor"),
-        TableColumn("truth", "Truth", "number"),
-        TableColumn("value", "Identified ± σ", "estimate", of=("std",)),
-        TableColumn("std", "σ", "number", shown=False),
-        TableColumn("stated", "Stated by the maker", "given"),
-    )
-    rows = list(zip(gains.joints, GAINS, gains.value, gains.std, MAKER, strict=True))
-    show(table("control_gains", "Drive gains from runs without and with a weighed payload (P3)", columns, rows))
-    columns = (
-        TableColumn("motion", "Motion"),
-        TableColumn("law", "Control law"),
-        *(
-            TableColumn(f"{key}_{joint}", joint, "number", unit="µm", group=group)
-            for key, group in (("largest", "Largest tracking error"), ("rms", "RMS tracking error"))
-            for joint in gains.joints
-        ),
-    )
-    rows = [(one.motion, one.law, *(1e6 * x for x in (*one.largest, *one.rms))) for one in control.tracking]
-    show(table("tracking", "Control laws that follow two motions (P3)", columns, rows))
 
 
 def _control_record(control: Controlled) -> dict[str, Any]:

@@ -72,6 +72,11 @@ class Delays:
         return float(student.ppf(1.0 - 0.5 * CHANCE, self.blocks - 1))
 
     @property
+    def sure_95(self) -> float:
+        """Number of σ of a 95 % interval, by Student's t."""
+        return float(student.ppf(0.975, self.blocks - 1))
+
+    @property
     def significant(self) -> tuple[bool, ...]:
         """Joints whose delay differs significantly from zero."""
         return tuple(bool(abs(d) > self._sure * s) for d, s in zip(self.seconds, self.std, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,16 +43,61 @@ def expected_score(
     parameters leave open elsewhere is added, the uncertainty of predictions on motion in which the joints move at other
     times (`unseen_uncertainty`).
     """
+    try:
+        left = fits_without_folds(problem, base, information, estimator, estimate)
+    except EstimationError as error:
+        return None, (Finding("expected-error", "info", f"no error is stated for other motion: {error}"),)
+    message = f"error expected on other motion from {len(left.folds)} {left.kind} left out in turn"
+    if information.guard:
+        message += f", with a guard of {information.guard:.2g} s"
+    if left.kind != "motions":
+        message += "; a motion that repeats itself promises too much"
+    wider = np.zeros(len(information.joints))
+    if estimate.gains is None and problem.model.looped is None:  # loops do not close in every mixture
+        wider = unseen_uncertainty(problem, base, estimate.covariance)
+        message += ", and from the uncertainty of predictions where the joints move at other times"
+    return left.score(base, problem.mask, wider), (Finding("expected-error", "info", message),)
+
+
+@dataclass(frozen=True)
+class FitsWithoutFolds:
+    """Base `values` (b,) fitted without each of the `folds` in turn, what these are (`kind`: motions or stretches of
+    time), and the rows to score them on."""
+
+    torques: Information
+    folds: tuple[GuardedFold, ...]
+    kind: str
+    values: tuple[Array, ...]
+
+    def score(self, base: BaseParameters, mask: str, wider: Array | None = None) -> Score:
+        """Every row scored by the fit without it; `wider` (n,) is added to the mean square of every joint."""
+        torques, size = self.torques, np.zeros(len(self.torques.joints))
+        rest = np.zeros(len(size)) if wider is None else wider * torques.rows()
+        for fold, value in zip(self.folds, self.values, strict=True):
+            theta = base.theta(np.nan_to_num(value))
+            for j, own in enumerate(torques.columns):
+                r = torques.gathered(j, fold.scored).r
+                y = r[:, len(own)]
+                rest[j] += np.sum((y - torques.known(r) - r[:, : len(own)] @ theta[own]) ** 2)
+                size[j] += y @ y
+        return score_of(torques.joints, rest, size, torques.rows(), mask)
+
+
+def fits_without_folds(
+    problem: Problem, base: BaseParameters, information: Information, estimator: Estimator, estimate: Estimate
+) -> FitsWithoutFolds:
+    """Fits to all rows but a fold and the rows within three periods of the parallel filter, computed from `information`
+    alone; an EstimationError says why there are none."""
     if needs(estimator, SIMULATION):
-        return _nothing(f"estimator '{estimator.name}' simulates whole runs, and no runs were left out")
+        raise EstimationError(f"estimator '{estimator.name}' simulates whole runs, and no runs were left out")
     groups, kind = _groups(problem, information, needs(estimator, GAINS))
     if len(groups) < FEWEST_FOLDS:
-        return _nothing(f"the log is too short to leave out stretches of time ({len(groups)} of {FEWEST_FOLDS})")
+        raise EstimationError(f"the log is too short to leave out stretches of time ({len(groups)} of {FEWEST_FOLDS})")
     folds = guarded_folds(information, groups)
     counted = {time: sum(part.rows for part in parts) for time, parts in _by_time(information).items()}
     least = min(sum(counted[time] for time in fold.kept) for fold in folds) / sum(counted.values())
     if least < LEAST_KEPT:
-        return _nothing(
+        raise EstimationError(
             f"the log is too short to leave out stretches of time with a guard of {information.guard:.2g} s on both "
             f"sides: {least:.0%} of the rows would be left"
         )
@@ -60,18 +106,8 @@ def expected_score(
     try:
         values = refitted(torques, base, folds, again)
     except EstimationError as error:
-        return _nothing(str(error).rstrip("."))
-    message = f"error expected on other motion from {len(folds)} {kind} left out in turn"
-    if information.guard:
-        message += f", with a guard of {information.guard:.2g} s"
-    if kind != "motions":
-        message += "; a motion that repeats itself promises too much"
-    wider = np.zeros(len(information.joints))
-    if estimate.gains is None and problem.model.looped is None:  # loops do not close in every mixture
-        wider = unseen_uncertainty(problem, base, estimate.covariance)
-        message += ", and from the uncertainty of predictions where the joints move at other times"
-    found = _scored(torques, base, folds, values, wider, problem.mask)
-    return found, (Finding("expected-error", "info", message),)
+        raise EstimationError(str(error).rstrip(".")) from None
+    return FitsWithoutFolds(torques, tuple(folds), kind, tuple(values))
 
 
 def refitted(information: Information, base: BaseParameters, folds: Sequence[GuardedFold], again: Refit) -> list[Array]:
@@ -116,30 +152,6 @@ def _least_squares(torques: Information, base: BaseParameters, estimate: Estimat
     """For an estimate that does not say how to fit other rows (drive gains): weighted least squares of the torques."""
     excited = np.isfinite(estimate.value) & ~estimate.cancelled
     return refit(1.0 / joint_deviations(torques, base), excited, estimate.cancelled)
-
-
-def _scored(
-    information: Information,
-    base: BaseParameters,
-    folds: Sequence[GuardedFold],
-    values: Sequence[Array],
-    wider: Array,
-    mask: str,
-) -> Score:
-    """`wider` (n,) is added to the mean square of every joint."""
-    rest, size = wider * information.rows(), np.zeros(len(information.joints))
-    for fold, value in zip(folds, values, strict=True):
-        theta = base.theta(np.nan_to_num(value))
-        for j, own in enumerate(information.columns):
-            r = information.gathered(j, fold.scored).r
-            y = r[:, len(own)]
-            rest[j] += np.sum((y - information.known(r) - r[:, : len(own)] @ theta[own]) ** 2)
-            size[j] += y @ y
-    return score_of(information.joints, rest, size, information.rows(), mask)
-
-
-def _nothing(reason: str) -> tuple[None, tuple[Finding, ...]]:
-    return None, (Finding("expected-error", "info", f"no error is stated for other motion: {reason}"),)
 
 
 def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array) -> Array:

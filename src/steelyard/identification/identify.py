@@ -40,10 +40,11 @@ def identify(
     information: Information | None = None,
     held_out: Problem | None = None,
     progress: Progress | None = None,
+    held_out_information: Information | None = None,
 ) -> Identification:
     """Base parameters of the problem's model: observe once (or reuse `information`), estimate, score, report findings.
 
-    `held_out` holds other runs of the same model, which are only scored.
+    `held_out` holds other runs of the same model, which are only scored; `held_out_information` is reused if given.
     """
     estimator = estimator or WLS()
     if problem.drives is not None and problem.drives.gain is None and not finds_scale(estimator):
@@ -64,7 +65,7 @@ def identify(
     torques, other = in_torques(information, estimate), None
     if held_out is not None:
         same = replace(held_out, model=problem.model, delay=problem.delay, motor_rows=problem.motor_rows)
-        other = in_torques(observe(same, progress=progress), estimate)
+        other = in_torques(held_out_information or observe(same, progress=progress), estimate)
     expected, how = expected_score(problem, base, information, estimator, estimate)
     standard, rule = _standard(base, estimate, torques)
     legs = compare_legs(base, problem.model.robot, estimate.value, estimate.covariance, estimate.clusters)

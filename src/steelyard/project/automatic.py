@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from steelyard.errors import EstimationError, ProjectError
 from steelyard.estimators import WLS
 from steelyard.findings import Finding
-from steelyard.identification.delays import estimate_delays
+from steelyard.identification.delays import Delays, estimate_delays
 from steelyard.identification.first_fit import to_scale, with_load
 from steelyard.identification.term_selection import Selection, candidate_terms, select_terms, with_terms
 from steelyard.model.model import Model
@@ -28,13 +27,14 @@ FOLDS = 10
 class Resolved:
     """A project with numbers instead of "auto", the problem of its runs to identify, and the decisions made.
 
-    `selection` holds the trials of the terms if the project requested one.
+    `selection` holds the trials of the terms if the project requested one, `delays` those that were estimated.
     """
 
     project: Project
     problem: Problem
     findings: tuple[Finding, ...]
     selection: dict[str, Any] | None = None
+    delays: Delays | None = None
 
     @property
     def model(self) -> Model:
@@ -83,11 +83,13 @@ def resolve_auto(
     project = project.with_spec(terms=[TermSpec.of(term) for term in torques.model.terms])
     if trials is not None:  # the experiment is tuned for the model
         problem = project.problem(project.model(), runs)
+    late = None
     if delays and spec.prepare.delay == AUTO:
-        delay, late = _delay(torques, progress)
+        late, told = _delays(torques, progress)
+        delay = [0.0] * problem.model.robot.dof if late is None else list(late.correction)
         project, problem = project.with_prepare(delay=delay), replace(problem, delay=delay)
-        findings += late
-    return Resolved(project, problem, tuple(findings), trials)
+        findings += told
+    return Resolved(project, problem, tuple(findings), trials, late)
 
 
 def _approximations(problem: Problem) -> tuple[Finding, ...]:
@@ -158,12 +160,12 @@ def _selected(
     return problem, project.with_spec(select=False), selection.findings(), trials
 
 
-def _delay(problem: Problem, progress: Progress | None) -> tuple[Sequence[float], tuple[Finding, ...]]:
-    """Time by which the efforts are read later [s], and the delays with their error bars."""
+def _delays(problem: Problem, progress: Progress | None) -> tuple[Delays | None, tuple[Finding, ...]]:
+    """The delays of the efforts with their error bars, None where they cannot be estimated, and what is to be said."""
     if problem.lowpass_hz is None:
-        return [0.0] * problem.model.robot.dof, ()
+        return None, ()
     try:
         found = estimate_delays(with_load(problem, progress), progress=progress)
     except EstimationError as error:
-        return [0.0] * problem.model.robot.dof, (Finding("delays", "info", f"delays were not estimated: {error}"),)
-    return list(found.correction), found.findings()
+        return None, (Finding("delays", "info", f"delays were not estimated: {error}"),)
+    return found, found.findings()

@@ -12,6 +12,7 @@ from steelyard.errors import DataError, ProjectError, SteelyardError, choices
 from steelyard.export.file_fit.rows import LoggedRows, logged_rows
 from steelyard.findings import Finding
 from steelyard.formats.contents import check_contents
+from steelyard.identification.delays import Delays
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -25,6 +26,7 @@ from steelyard.report.lamps import Lamp
 from steelyard.signals.channels import resolve
 from steelyard.signals.recording import Progress
 from steelyard.signals.samples import Samples, same_log
+from steelyard.validation.estimator_scores import EstimatorScores
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Origin:
     robot_sha256    hash of the robot file
     date            day of the fit, YYYY-MM-DD
     lamps           the answers of the report
+    delays          of the efforts, where they were estimated
+    estimators      others on the same rows
     """
 
     project: ProjectSpec | None = None
@@ -47,6 +51,8 @@ class Origin:
     robot_sha256: str | None = None
     date: str = ""
     lamps: tuple[Lamp, ...] = ()
+    delays: Delays | None = None
+    estimators: EstimatorScores | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Reopened:
     date: str = ""
     lamps: tuple[Lamp, ...] = ()
     stated: ProjectSpec | None = None
+    delays: Delays | None = None
+    estimators: EstimatorScores | None = None
 
     @property
     def as_fitted(self) -> Project:
@@ -150,7 +158,10 @@ def reopen(
             "Identify again, or put the old file back."
         )
     _check_columns(project, model.robot)
-    return Reopened(file, result, project, model, tuple(origin.project.run), origin.date, origin.lamps, origin.project)
+    return Reopened(
+        file, result, project, model, tuple(origin.project.run), origin.date, origin.lamps, origin.project,
+        origin.delays, origin.estimators,
+    )  # fmt: skip
 
 
 def _with_runs(spec: ProjectSpec, logs: Sequence[Path], run: RunSpec) -> ProjectSpec:

@@ -40,6 +40,7 @@ from steelyard.report.lamps import Lamp, ResultFiles, lamps
 from steelyard.report.page import render
 from steelyard.report.printers import TABLE_FILES, check_ending, table_files
 from steelyard.report.section import Repeat
+from steelyard.validation.estimator_scores import estimator_scores
 from steelyard.validation.lack_of_fit import lack_of_fit
 from steelyard.validation.run_differences import as_clusters, run_differences
 from steelyard.validation.score_correlation import correlation_finding
@@ -89,7 +90,9 @@ def run(
     unseen = project.samples(explicit.model.robot, "validate", progress)
     held_out = problem.with_runs(unseen) if unseen else None
     information = observe(problem, progress=progress)
-    result = identify(problem, chosen, information, held_out, progress)
+    other = None if held_out is None else observe(held_out, progress=progress)
+    result = identify(problem, chosen, information, held_out, progress, other)
+    estimators = estimator_scores(result, problem, chosen, information, other)
     torque = as_identified(problem, result)
     fitted = tuple(predict(result, problem, samples, SHOWN_ROWS) for samples in problem.runs)
     scored = tuple(predict(result, problem.with_runs([samples]), samples, SHOWN_ROWS) for samples in unseen)
@@ -107,7 +110,7 @@ def run(
     result = result.with_findings(_faults(asked, result, progress))
     data = run_document(result, project, folder, problem.rest_speeds.tolist(), explicit.selection)
     lit = lamps(result, project.spec.lamps, place_of(project, folder))
-    data["lamps"] = plain(lit)
+    data |= plain({"lamps": lit, "delays": explicit.delays, "estimators": estimators})
     links = {payload.name: payload.link for payload in explicit.model.payloads}
     faults: list[str] = []
     extra = table_files(result, tables, links)
@@ -116,7 +119,8 @@ def run(
     page = render(
         result, shown, _title(result, data["date"]), links, faults.append,
         model=explicit.model, spectra=_spectra(project, with_data, progress),
-        repeat=_repeat(project, data["date"], data["project"]), lamps=lit,
+        repeat=_repeat(project, data["date"], data["project"]), lamps=lit, delays=explicit.delays,
+        estimators=estimators,
     )  # fmt: skip
     files = {RESULT: text(data), REPORT: page}
     write_folder(folder, files | extra, own)
@@ -174,7 +178,7 @@ def page_again(
     page = render(
         result, predictions, _title(result, date), links, faults.append, model=reopened.model,
         spectra=_spectra(project, not without_logs, progress), repeat=_repeat(project, date, reopened.stated),
-        lamps=reopened.lamps, files=worth,
+        lamps=reopened.lamps, files=worth, delays=reopened.delays, estimators=reopened.estimators,
     )  # fmt: skip
     return page, tuple(faults)
 

@@ -31,8 +31,8 @@ from steelyard.project.spec import per_joint
 from steelyard.regression.decimation import Decimator
 from steelyard.regression.forgetting import Rule
 from steelyard.regression.problem import REST_SPEED
-from steelyard.report.convergence import render_history
 from steelyard.report.page import render
+from steelyard.report.pages.watched import watched_page
 from steelyard.signals.channels import UNKNOWN, resolve
 from steelyard.signals.composed import ROW_CLOCK
 from steelyard.signals.prepare import Preparation
@@ -275,7 +275,7 @@ class Follower:
         files = {
             RESULT: text(data),
             REPORT: render(result, (), f"{result.robot} · {project.name}", model=project.model()),
-            CONVERGENCE: render_history(result, self.history.curves(result), project.name, change),
+            CONVERGENCE: watched_page(result, self.history.curves(result), f"{result.robot} · {project.name}", change),
         }
         write_folder(folder, files, FOLLOWED_FILES)
         return data

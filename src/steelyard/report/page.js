@@ -1,7 +1,7 @@
 "use strict";
 
 // Tables that can be searched: sort by a heading, filter by text and by one column. Rows without a number go last.
-for (const table of document.querySelectorAll("table[data-choose]")) {
+for (const table of document.querySelectorAll("table[data-searched]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
   const order = new Map(rows.map((row, k) => [row, k]));
@@ -14,7 +14,7 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
     const rising = header.getAttribute("aria-sort") !== "ascending";
     headers.forEach((other) => other.removeAttribute("aria-sort"));
     header.setAttribute("aria-sort", rising ? "ascending" : "descending");
-    const column = header.cellIndex;
+    const column = Number(header.dataset.sorts);
     const key = (row) => (column ? row.cells[column].dataset.sort : order.get(row));
     const sign = rising ? 1 : -1;
     rows.sort((a, b) => {
@@ -53,13 +53,14 @@ for (const table of document.querySelectorAll("table[data-choose]")) {
   const counts = new Map();
   for (const row of rows) counts.set(row.dataset.choice, (counts.get(row.dataset.choice) || 0) + 1);
   choice.append(new Option("all", ""), ...[...counts].map(([name, count]) => new Option(`${name} (${count})`, name)));
+  const chosen = table.dataset.choose ? [labelled(table.dataset.choose, choice)] : [];
   filter.type = "search";
   filter.autocomplete = "off";
   filter.placeholder = "part of a name, unit …";
   shown.setAttribute("aria-live", "polite");
   const controls = document.createElement("div");
   controls.className = "controls";
-  controls.append(labelled("Filter", filter), labelled(table.dataset.choose, choice), shown);
+  controls.append(labelled("Filter", filter), ...chosen, shown);
   table.parentElement.before(controls);
   if (headers.length) headers[0].setAttribute("aria-sort", "ascending");
   filter.addEventListener("input", choose);
@@ -157,6 +158,9 @@ function filled(value, arrays) {
   return Object.fromEntries(keys.map((key) => [key, filled(value[key], arrays)]));
 }
 
+// What a legend hides together: the role of a trace, or its name where it has colours of its own.
+const role = (trace) => trace.meta || trace.name;
+
 function painted(figure, hidden = new Set()) {
   const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), ticks: "outside", tickcolor: colour("line") };
   const layout = figure.layout;
@@ -184,7 +188,7 @@ function painted(figure, hidden = new Set()) {
   const data = figure.data.map((trace) => {
     const look = looks[trace.meta] ? looks[trace.meta]() : {};
     const own = { ...trace, ...look };
-    if (hidden.has(trace.meta)) own.visible = false;
+    if (hidden.has(role(trace))) own.visible = false;
     for (const key of ["line", "marker", "error_x", "error_y"]) {
       if (look[key] && !trace[key] && key.startsWith("error")) delete own[key];
       if (look[key] && trace[key]) own[key] = { ...look[key], ...trace[key] };
@@ -222,9 +226,13 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
   // One legend for all figures of a group; a click hides or shows a curve in each.
   function explain() {
     const roles = new Map();
+    const own = new Map();
     for (const { figure } of groups[group].joints) {
       if (figure.layout.scene || figure.layout.meta === "own legend" || figure.layout.showlegend === false) continue;
-      for (const trace of figure.data) if (trace.meta && trace.name && trace.showlegend !== false) roles.set(trace.meta, trace.name);
+      for (const trace of figure.data) {
+        if (trace.name && trace.showlegend !== false) roles.set(role(trace), trace.name);
+        if (!trace.meta && trace.line?.color) own.set(trace.name, trace.line.color);
+      }
       for (const shape of figure.layout.shapes || []) if (shape.showlegend) roles.set(shape.name, shape.name);
     }
     legend.replaceChildren(
@@ -233,7 +241,7 @@ const boxes = [...document.querySelectorAll(".figures")].map((box) => {
         const swatch = document.createElement("span");
         button.type = "button";
         button.setAttribute("aria-pressed", String(!hidden.has(role)));
-        swatch.style.background = `var(--${swatches[role] || role})`;
+        swatch.style.background = own.get(role) || `var(--${swatches[role] || role})`;
         button.append(swatch, name);
         button.addEventListener("click", () => {
           if (!hidden.delete(role)) hidden.add(role);

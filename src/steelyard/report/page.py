@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from steelyard.identification.delays import Delays
 from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
@@ -23,6 +24,7 @@ from steelyard.report.sections.findings import finding_counts
 from steelyard.report.table import Table
 from steelyard.report.tables.parameters import parameter_table, quality_counts
 from steelyard.report.templates import file_text, fragment, rendered
+from steelyard.validation.estimator_scores import EstimatorScores
 
 if TYPE_CHECKING:
     from steelyard.export.file_fit.worth import FileWorth
@@ -40,6 +42,8 @@ def render(
     repeat: Repeat | None = None,
     lamps: tuple[Lamp, ...] = (),
     files: Mapping[str, FileWorth] | None = None,
+    delays: Delays | None = None,
+    estimators: EstimatorScores | None = None,
 ) -> str:
     """The page: key numbers, then every section of `SECTIONS` that applies; `links` names the link that carries each
     payload. `on_fault` receives a sentence per section of the user that failed, which the page also shows. The other
@@ -47,7 +51,9 @@ def render(
 
     The same arguments give the same bytes.
     """
-    subject = ReportSubject(result, predictions, title, links or {}, model, spectra, repeat, lamps, files or {})
+    subject = ReportSubject(
+        result, predictions, title, links or {}, model, spectra, repeat, lamps, files or {}, delays, estimators
+    )
     parts = [(section, pieces) for section in SECTIONS.values() if (pieces := _pieces(section, subject, on_fault))]
     drawn = any(isinstance(piece, Figure | FigureChoice) for _, pieces in parts for piece in pieces)
     return rendered(

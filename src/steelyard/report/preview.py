@@ -16,14 +16,15 @@ from steelyard.design.design import Design
 from steelyard.design.forecast import Forecast
 from steelyard.motion.bounds import LimitUse
 from steelyard.motion.trajectory import Chain, Trajectory
-from steelyard.report.convergence import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from steelyard.report.figures.skeleton import STEPS, ellipsoid, in_picture, robot_figure
 from steelyard.report.page import embedded_script, piece_html
-from steelyard.report.printers import html
 from steelyard.report.section import FigureChoice
 from steelyard.report.tables.design import forecast_table, limit_table
 from steelyard.report.templates import file_text, rendered
 
+# Size of a small picture, and the box of its curves.
+WIDTH, HEIGHT = 320, 150
+LEFT, RIGHT, TOP, BOTTOM = 62, 312, 8, 126
 # Points per line; a limit is drawn up to this multiple of the largest value.
 _POINTS, _FAR = 360, 4.0
 
@@ -80,10 +81,10 @@ def render_preview(
         motions=every,
         trace=trace_picture(design.trace),
         searches=len(design.trace),
-        parameters=html(forecast_table(design.forecast, values, relative, before)),
+        parameters=piece_html(forecast_table(design.forecast, values, relative, before)),
         unseen=design.forecast.unseen,
         never=design.forecast.never,
-        limits=html(limit_table([max(rows, key=lambda row: row.share) for rows in zip(*limits, strict=True)])),
+        limits=piece_html(limit_table([max(rows, key=lambda row: row.share) for rows in zip(*limits, strict=True)])),
         history=design.history,
         size=(WIDTH, HEIGHT),
         box=(LEFT, RIGHT, TOP, BOTTOM),

@@ -42,6 +42,7 @@ def html(table: Table, with_csv: bool = False) -> Markup:
         columns=columns,
         groups=groups,
         grouped=any(name for name, _ in groups),
+        searched=table.is_searched,
         bars=next((column for column in columns if column.kind == "bars"), None),
         headings={column.key: column.heading for column in table.columns},
         gauge=gauge_length,

@@ -9,6 +9,7 @@ from steelyard.errors import OutputError, choices
 from steelyard.report.section import Section
 from steelyard.report.sections.bodies import BODIES, PAYLOADS
 from steelyard.report.sections.data import DATA, PROVENANCE, REPEAT
+from steelyard.report.sections.estimators import ESTIMATORS
 from steelyard.report.sections.files import FILES
 from steelyard.report.sections.findings import FINDINGS
 from steelyard.report.sections.fit import EFFORT, ERRORS
@@ -19,7 +20,7 @@ SECTIONS: dict[str, Section] = {
     section.name: section
     for section in (
         FINDINGS, EFFORT, ERRORS, ROBOT, FRICTION, GAINS, PAYLOADS, PARAMETERS, SEPARATION, STANDARD, BODIES, LEGS,
-        FILES, DATA, REPEAT, PROVENANCE,
+        FILES, DATA, ESTIMATORS, REPEAT, PROVENANCE,
     )
 }  # fmt: skip
 BUILT_IN = frozenset(SECTIONS)

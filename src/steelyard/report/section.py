@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from steelyard.identification.delays import Delays
 from steelyard.identification.prediction import Prediction
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.report.figures.spectrum import RunSpectra
 from steelyard.report.lamps import Lamp
 from steelyard.report.table import Table
+from steelyard.validation.estimator_scores import EstimatorScores
 
 if TYPE_CHECKING:
     from steelyard.export.file_fit.worth import FileWorth
@@ -39,8 +41,8 @@ class ReportSubject:
 
     `predictions` are those of the fitted runs, then of the unseen ones; none where no rows were kept. `model` is that
     of the fit, `spectra` those of its logs before any filter, `repeat` what is needed to make the result again, `lamps`
-    the answers on its top, `files` the scores of robot files that were asked for, by format. Without one of these five,
-    what it shows is left out.
+    the answers on its top, `files` the scores of robot files that were asked for, by format, `delays` those of the
+    efforts, `estimators` the scores of others on the same rows. Without one of these, what it shows is left out.
     """
 
     result: Identification
@@ -52,6 +54,8 @@ class ReportSubject:
     repeat: Repeat | None = None
     lamps: tuple[Lamp, ...] = ()
     files: Mapping[str, FileWorth] = field(default_factory=dict)
+    delays: Delays | None = None
+    estimators: EstimatorScores | None = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ Kind = Literal[
     "numbers",  # several numbers in one cell, to `digits` significant digits
 ]  # fmt: skip
 TEXTS = ("text", "code", "expression", "unit")
+# A longer table gets a filter and is sorted by its headings in HTML.
+MOST_PLAIN_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Table:
     name       its name for programs and files, e.g. "parameters"
     title      its name for people
     notes      sentences printed below it
-    choose_by  key of a column of texts: an HTML page sorts this table by any column and filters it by those texts
+    choose_by  key of a column of texts: an HTML page also filters this table by those texts
     """
 
     name: str
@@ -117,6 +119,13 @@ class Table:
     @cached_property
     def _place(self) -> dict[str, int]:
         return {column.key: k for k, column in enumerate(self.columns)}
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether an HTML page sorts this table by any column and filters it: it is long, and no row is a total."""
+        return bool(self.choose_by) or (
+            len(self.rows) > MOST_PLAIN_ROWS and all(row.emphasis != "total" for row in self.rows)
+        )
 
     @property
     def shown(self) -> tuple[TableColumn, ...]:

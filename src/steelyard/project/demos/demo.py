@@ -28,8 +28,9 @@ from steelyard.physical.nearest import nearest_feasible
 from steelyard.project.demos.logs import plain_log
 from steelyard.project.demos.orthoglide import ROBOT as ORTHOGLIDE
 from steelyard.project.demos.orthoglide import Controlled, controlled
+from steelyard.project.demos.orthoglide_page import CONTROL_PAGE, control_page
 from steelyard.project.draft import stated_robot
-from steelyard.project.output_folder import whole_folder
+from steelyard.project.output_folder import whole_folder, write_files
 from steelyard.project.project import read_project
 from steelyard.project.run import RunResult, run
 from steelyard.regression.observe import Progress
@@ -63,7 +64,8 @@ class Demo:
 
     `loop` holds least squares, IV and DIDIM of a second run, under a controller whose gains and reference are known (P4
     Table I); it is empty if the robot cannot be simulated, and `loop_error` gives the reason. `control` compares
-    control laws with models identified from currents (P3 Table 4), for the robot of that paper.
+    control laws with models identified from currents (P3 Table 4), for the robot of that paper; `control_page` is the
+    page of it.
     """
 
     run: RunResult
@@ -73,6 +75,7 @@ class Demo:
     loop: tuple[Identification, ...] = ()
     loop_error: str = ""
     control: Controlled | None = None
+    control_page: Path | None = None
 
 
 def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None = None) -> Demo:
@@ -89,7 +92,7 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     project = _project(robot_name, folder, robot, names)
     _check_untouched(folder / PROJECT, project)
     # logs carry no mark: they are of an earlier demo only next to its project file
-    with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER)) as fresh:
+    with whole_folder(folder, (*LOGS.values(), PROJECT, RUN_FOLDER, CONTROL_PAGE)) as fresh:
         for log in LOGS.values():
             (fresh / log).write_text(_log(model, truth, rng), "utf-8")
         (fresh / PROJECT).write_text(project, "utf-8")
@@ -100,7 +103,9 @@ def demo(robot_name: str, folder: Path, seed: int = 7, progress: Progress | None
     covered = int(np.sum((true_base >= low) & (true_base <= high)))
     finished = Demo(done, true_base, covered, folder / PROJECT)
     if robot_name == ORTHOGLIDE:
-        finished = replace(finished, control=controlled(robot, seed, progress))
+        control, page = controlled(robot, seed, progress), folder / CONTROL_PAGE
+        write_files({page: control_page(control, robot.name).encode("utf-8")})
+        finished = replace(finished, control=control, control_page=page)
     try:
         return replace(finished, loop=_under_control(robot, names, model.robot, truth, rng, progress))
     except (SimulationError, EstimationError) as error:

@@ -44,6 +44,8 @@ TOLERANCES = (0.0, 1e-3, 0.03, 0.04, 0.1)
 NO_MASS = 1e-9
 # P4, Table I, and Table II of P0 have these in common.
 SHARED = ("ZZ1", "XX2", "XZ2", "ZZ2", "MX2", "XX3", "ZZ3", "MY3")
+# A spread below this share of the value is rounding.
+ROUNDING = 1e-12
 LOST = "the entry takes over what cancelled parameters leave, or is cancelled itself in some of the experiments"
 
 
@@ -118,6 +120,8 @@ def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Simu
     """All 76 rows: printed and computed columns, and the printed differences computed again."""
     found = np.array([one.standard for one in drawn])
     mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1) if len(drawn) > 1 else np.full(len(layout), np.nan)
+    # an entry that is cancelled in every experiment keeps its value of χ_ref: its spread is rounding
+    spread = np.where(spread <= ROUNDING * np.abs(mean), 0.0, spread)
     columns = (
         TableColumn("name", "", "code"),
         TableColumn("unit", "Unit", "unit"),
@@ -133,9 +137,11 @@ def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Simu
         TableColumn(f"{PRINTED}_essential_apart", "e_e, printed", "given"),
         TableColumn("essential_apart", "e_e", "number", digits=3),
     )
-    cells, far = [], []
+    cells, far, kept = [], [], []
     for name, one in rows().items():
         k = layout.index(long_name(name))
+        if spread[k] == 0.0 and abs(mean[k] - one.essential) > ROUNDING * abs(one.essential):
+            kept.append(name)
         apart = (mean[k] - one.essential) / spread[k] if spread[k] > 0.0 else None
         if apart is not None and abs(apart) > 3.0:
             far.append(f"{name} {apart:+.1f} σ")
@@ -147,6 +153,8 @@ def table_2(layout: Layout, sets: Table2, from_base: Array, drawn: Sequence[Simu
             )
         )
     notes = ["χ^0b has the base estimates in the places of standard parameters: see below."]
+    if kept:
+        notes.append(f"Cancelled in every experiment, so that the value of χ_ref stays, without σ: {', '.join(kept)}.")
     if far:
         notes.append(f"More than 3 σ from the truth: {', '.join(far)}; {LOST}.")
     return table("table_2", "Standard parameters", columns, cells, notes=notes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.report.figures.forest import plain_name
+from steelyard.report.figures.palette import PALETTE
 
 Json = dict[str, Any]
 MOST_ROWS = 60
@@ -73,8 +74,7 @@ def bars_figure(
         "xaxis": {"zeroline": False, "type": "category"},
         "yaxis": {"title": {"text": f"{up} [%]"}, "zeroline": True},
         "height": 340, "margin": {"l": 64, "r": 12, "t": 12, "b": 70}, "barmode": "group",
-        # distinct for readers who do not see all colours
-        "colorway": ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"],
+        "colorway": list(PALETTE),
         "legend": {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}, "meta": "own legend",
     }  # fmt: skip
     return {"data": data, "layout": layout}

@@ -104,7 +104,7 @@ def robot_figure(model: Model, q: Array, t: Array, bodies: dict[str, list[Ellips
         "active": 0,
         "steps": steps,
         "currentvalue": {"prefix": "t = ", "suffix": " s"},
-        "pad": {"t": 10, "b": 20},
+        "pad": {"t": 10, "b": 20, "r": 24},
     }
     ranges = {x: _range(frames, x) for x in "xyz"}
     layout: Json = {
@@ -115,7 +115,7 @@ def robot_figure(model: Model, q: Array, t: Array, bodies: dict[str, list[Ellips
                 x: (b - a) / max(high - low for low, high in ranges.values()) for x, (a, b) in ranges.items()
             },
             **{f"{x}axis": {"title": {"text": f"{x} [m]"}, "range": [a, b]} for x, (a, b) in ranges.items()},
-            "camera": {"eye": {"x": 1.0, "y": -1.1, "z": 0.5}},
+            "camera": {"eye": {"x": 1.25, "y": -1.4, "z": 0.6}},
         },
         "height": 560,
         "margin": {"l": 0, "r": 0, "t": 10, "b": 24},

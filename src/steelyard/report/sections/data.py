@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from steelyard.identification.result import Identification
 from steelyard.identification.verdict import effort_unit
 from steelyard.report import numerals
+from steelyard.report.figures.delays import delay_figure
 from steelyard.report.figures.spectrum import spectrum_groups
-from steelyard.report.section import FigureChoice, Piece, Repeat, ReportSubject, Section
+from steelyard.report.section import Figure, FigureChoice, Piece, Repeat, ReportSubject, Section
 from steelyard.report.table import TableColumn, table
 from steelyard.report.tables.provenance import run_table
 from steelyard.report.templates import fragment
@@ -28,6 +29,9 @@ def _data(subject: ReportSubject) -> Sequence[Piece]:
             "positions, and lowpass_hz, the parallel low-pass of effort and regressor."
             + (f" Chosen automatically: {reasons[0]}." if reasons else "")
         )
+    if subject.delays is not None:
+        said = "Delays of the efforts, after a fit with friction. Efforts are read later by the correction."
+        pieces.append(Figure(delay_figure(subject.delays), said))
     return [*pieces, fragment("sections/data.html", runs=result.runs, mask=result.relative_error.mask)]
 
 

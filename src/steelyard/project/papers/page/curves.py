@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._arrays import Array
+from steelyard.report.figures.palette import PALETTE
 from steelyard.report.section import Figure, FigureChoice
 
-COLOURS = ("#1f6feb", "#d1495b", "#2a9d5c", "#8a5cc2", "#c77d11", "#5f6b7a")
 MOST_POINTS = 600
 
 Curves = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
@@ -26,7 +26,7 @@ def figure(
     data: list[dict[str, Any]] = []
     for k, (name, (across, up)) in enumerate(curves.items()):
         keep = _drawn(np.asarray(up, float))
-        colour = COLOURS[k % len(COLOURS)]
+        colour = PALETTE[k % len(PALETTE)]
         data.append(
             {
                 "type": "scatter",
@@ -34,7 +34,7 @@ def figure(
                 "name": name,
                 "x": _plain(np.asarray(across, float)[keep]),
                 "y": _plain(np.asarray(up, float)[keep]),
-                "line": {"color": colour, "width": 1.6, "dash": "solid" if k < len(COLOURS) else "dot"},
+                "line": {"color": colour, "width": 1.6, "dash": "solid" if k < len(PALETTE) else "dot"},
                 "marker": {"color": colour, "size": 7},
             }
         )
@@ -62,11 +62,15 @@ def groups(figures: Mapping[str, Mapping[str, Figure]]) -> FigureChoice:
     return FigureChoice(tuple(made))
 
 
-def per_axis(names: Sequence[str], curves: Curves, x: str, y: str, caption: str = "") -> FigureChoice:
+def per_axis(
+    names: Sequence[str], curves: Curves, x: str, y: str, caption: str = "", *, logarithmic: bool = False
+) -> FigureChoice:
     """A figure per axis of curves (t (N,), y (n, N)) by name."""
     return choice(
         {
-            axis: figure({name: (t, values[k]) for name, (t, values) in curves.items()}, x, y, caption)
+            axis: figure(
+                {name: (t, values[k]) for name, (t, values) in curves.items()}, x, y, caption, logarithmic=logarithmic
+            )
             for k, axis in enumerate(names)
         }
     )
