@@ -110,5 +110,6 @@ def opened(launched: Any, file: Path, width: int = 1200, scheme: str = "light") 
     context.route("**/*", note)
     seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
     seen.page.on("console", lambda said: seen.errors.append(said.text) if said.type == "error" else None)
+    seen.page.set_default_timeout(120_000)  # a busy machine
     seen.page.goto(file.resolve().as_uri())
     return seen
