@@ -96,7 +96,10 @@ def browser() -> Iterator[Any]:
 
 
 def opened(launched: Any, file: Path, width: int = 1200, scheme: str = "light") -> Opened:
-    """The page of a file in a window of this width; requests that leave the machine are refused and noted."""
+    """The page of a file in a window of this width; requests that leave the machine are refused and noted. Pages that
+    were opened before are closed: their figures would go on drawing."""
+    for earlier in launched.contexts:
+        earlier.close()
     context = launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=False)
     seen = Opened(context.new_page())
 
