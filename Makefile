@@ -41,11 +41,12 @@ install: $(WARM)  ## make .venv, install Steelyard in it and compile its kernels
 demo: install  ## the one-minute tour: a simulated robot, identified, with a report
 	$(BIN)/steelyard demo
 
+# A file's tests share fits and simulations, so each file is given to one process.
 quick: install  ## the tests that are not slow, under two minutes
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test: install  ## the whole suite on two processes; PYTEST_ARGS="-k wls" to narrow it
-	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(PYTEST_ARGS)
 
 # No cache for the contracts: it is kept by file, and misses that a new module changes what an old import means.
 check: $(STAMP)  ## lint, format, types and the import contracts
