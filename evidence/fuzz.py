@@ -59,8 +59,10 @@ from testbed.fuzz.campaign import (
 )
 from testbed.fuzz.readers import READERS, decode_here, try_to_read
 
-# A process whose tally is older than this is held up by a library [s]; it writes one every second.
+# A process writes its tally every second. One that worked longer since [s of processor time] is held up by a library,
+# and so is one that waited for so long [s], be the machine ever so busy.
 HELD_UP_S = LONGEST_S + 5.0
+WAITED_S = 600.0
 
 
 @dataclass
@@ -151,18 +153,30 @@ def _process(name: str, asked: argparse.Namespace, row: Row, seed: int, place: P
     command += ["--found", str(asked.found.resolve())]
     if atheris is not None and not asked.blind:
         command.append("--guided")
+    tally, failed = place / "tally.json", ""
     with (place / "said").open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, cwd=place)
-        failed, started = "", time.time()
+        last, used, since = -1, 0.0, time.monotonic()
         while process.poll() is None:
             time.sleep(0.1)
-            tally = place / "tally.json"
-            if time.time() - (tally.stat().st_mtime if tally.is_file() else started + 60.0) > HELD_UP_S:
-                failed = f"no answer for {HELD_UP_S:g} s"
+            if tally.is_file() and tally.stat().st_mtime_ns != last:
+                last, used, since = tally.stat().st_mtime_ns, _processor_s(process.pid), time.monotonic()
+            worked = _processor_s(process.pid) - used if last > 0 else 0.0
+            if worked > HELD_UP_S or time.monotonic() - since > WAITED_S:
+                failed = f"no answer after {worked:.0f} s of processor time"
                 process.kill()
                 break
     code = process.wait()
     return failed or (f"ended with {code}" if code else ""), (place / "said").read_text("utf-8", "replace")
+
+
+def _processor_s(number: int) -> float:
+    """Processor time of a process so far [s]; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _contained(name: str, asked: argparse.Namespace, content: bytes) -> bool:
