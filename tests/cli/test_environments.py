@@ -76,8 +76,9 @@ def test_no_folder_for_the_cache_of_kernels_is_writable(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("after", [0.05, 0.5, 1.5])
+@pytest.mark.parametrize(
+    ("name", "after"), [("SIGINT", 0.05), ("SIGINT", 0.5), ("SIGTERM", 0.05), ("SIGTERM", 1.5), ("SIGHUP", 0.5)]
+)
 def test_signals_end_any_command_alike(project: Path, name: str, after: float) -> None:
     code = (
         "import sys, threading, os, signal, time\n"
