@@ -1,11 +1,13 @@
 """result.json: an identification as a document, and the document read back.
 
-The document has one entry per field of `Identification`, written and read from the types of the fields: a new field
+The document has one entry per field of `Identification`, written and read import os
+from the types of the fields: a new field
 needs no line here. Entries for people and scripts (`verdict`, `parameters`, …) are added to it and never read back.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -135,7 +137,7 @@ def read_result(path: str | Path) -> Identification:
 def result_file(path: str | Path) -> Path:
     """The result.json of a run folder, or the file itself."""
     place = Path(path)
-    return place / RESULT if place.is_dir() else place
+    return place / RESULT if os.path.isdir(place) else place
 
 
 def read_document(path: str | Path) -> dict[str, Any]:

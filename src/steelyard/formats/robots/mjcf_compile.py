@@ -1,12 +1,14 @@
 """An MJCF file compiled by MuJoCo, also where files that it names are missing.
 
 MuJoCo refuses a file if any mesh or image is missing. For the dynamics they matter only where a body has no <inertial>:
-its inertia is computed from its shapes. So shapes whose files are missing are removed, and a body that needed them has
+its inertia is computed import os
+from its shapes. So shapes whose files are missing are removed, and a body that needed them has
 an unknown inertia; it then carries a sphere in their place, because MuJoCo wants mass in every body that moves.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -147,7 +149,7 @@ def _removed(spec: Any, path: Path) -> Iterator[str]:
 
     def absent(file: str, place: str) -> bool:
         name = Path(file).name if spec.strippath else file
-        return bool(file) and not (folder / place / name).is_file()
+        return bool(file) and not os.path.isfile(folder / place / name)
 
     for kind in (spec.meshes, spec.hfields, spec.skins):
         for asset in kind:
