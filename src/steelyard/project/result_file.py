@@ -1,7 +1,6 @@
 """result.json: an identification as a document, and the document read back.
 
-The document has one entry per field of `Identification`, written and read import os
-from the types of the fields: a new field
+The document has one entry per field of `Identification`, written and read from the types of the fields: a new field
 needs no line here. Entries for people and scripts (`verdict`, `parameters`, …) are added to it and never read back.
 """
 

@@ -1,8 +1,7 @@
 """An MJCF file compiled by MuJoCo, also where files that it names are missing.
 
 MuJoCo refuses a file if any mesh or image is missing. For the dynamics they matter only where a body has no <inertial>:
-its inertia is computed import os
-from its shapes. So shapes whose files are missing are removed, and a body that needed them has
+its inertia is computed from its shapes. So shapes whose files are missing are removed, and a body that needed them has
 an unknown inertia; it then carries a sphere in their place, because MuJoCo wants mass in every body that moves.
 """
 
