@@ -9,6 +9,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 -c '' >/dev/null 2>&1 && echo python3.11 || echo python3)
+# Those that the wheel is tried with.
+PYTHONS ?= $(shell for minor in 11 12 13; do if python3.$$minor -c '' 2> /dev/null; then echo python3.$$minor; fi; done)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 EVIDENCE_ARGS ?=
@@ -39,11 +41,12 @@ install: $(WARM)  ## make .venv, install Steelyard in it and compile its kernels
 demo: install  ## the one-minute tour: a simulated robot, identified, with a report
 	$(BIN)/steelyard demo
 
+# A file's tests share fits and simulations, so each file is given to one process.
 quick: install  ## the tests that are not slow, under two minutes
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test: install  ## the whole suite on two processes; PYTEST_ARGS="-k wls" to narrow it
-	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(PYTEST_ARGS)
 
 # No cache for the contracts: it is kept by file, and misses that a new module changes what an old import means.
 check: $(STAMP)  ## lint, format, types and the import contracts
@@ -101,21 +104,12 @@ docs: $(DOCS_STAMP)  ## the documentation as HTML, warnings are errors
 docs-check: $(DOCS_STAMP)  ## links, the API reference, and formulas drawn in a browser without a network
 	$(BIN)/python -m pytest -q tests/test_built_docs.py tests/test_docs.py -k "built_docs or links or page or reference"
 
-build: $(STAMP)  ## wheel and source archive, then the wheel alone in a fresh environment
+build: $(STAMP)  ## wheel and source archive, then the wheel alone with every Python found, at last with newest versions
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
-	@room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
-	echo "Installing the wheel in a fresh environment"; \
-	$(BIN)/python -m venv "$$room/venv"; \
-	PIP_DISABLE_PIP_VERSION_CHECK=1 "$$room/venv/bin/python" -m pip install --quiet -c constraints.txt dist/*.whl; \
-	cd "$$room"; set -x; \
-	venv/bin/steelyard robots --json > robots.json; \
-	venv/bin/steelyard params tx40 --json > params.json; \
-	venv/bin/steelyard demo --out demo; \
-	venv/bin/python -m json.tool robots.json > /dev/null; \
-	venv/bin/python -m json.tool params.json > /dev/null; \
-	test -n "$$(find demo -name '*.html' -size +0)"; \
-	{ set +x; } 2> /dev/null; echo "The wheel stands alone."
+	@for python in $(PYTHONS); do .ci/wheel $$python -c constraints.txt; done
+	@.ci/wheel $(lastword $(PYTHONS)) --upgrade --upgrade-strategy eager
+	@echo "The wheel stands alone."
 
 clean:  ## remove what the other verbs made, environments included
 	rm -rf .venv .venv-figaroh .venv-zoo dist build docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

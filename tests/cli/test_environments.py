@@ -33,7 +33,7 @@ def program(
         (("-W", "error"), {}),
         ((), {"HOME": None, "XDG_CACHE_HOME": None}),
         ((), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-        (("-OO",), {"PYTHONDONTWRITEBYTECODE": "1"}),
+        (("-O",), {"PYTHONDONTWRITEBYTECODE": "1"}),
     ],
     ids=["warnings are errors", "no home", "C locale", "no assertions"],
 )
@@ -42,6 +42,15 @@ def test_a_fit(project: Path, python: tuple[str, ...], environment: dict[str, st
     assert told.returncode == 0, told.stderr
     assert "Traceback" not in told.stderr
     assert sorted(path.name for path in (project.parent / "run").iterdir()) == ["report.html", "result.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("--help",), ("identify", "--help"), ("params", "planar2r"), ("estimators",)])
+def test_without_docstrings(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A fit would compile its kernels again, whose code has other numbers of constants: half a minute."""
+    told = program(*command, python=("-OO",), cwd=tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    assert told.returncode == 0, told.stderr
+    assert "None" not in told.stdout
 
 
 @pytest.mark.slow
@@ -67,8 +76,9 @@ def test_no_folder_for_the_cache_of_kernels_is_writable(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("after", [0.05, 0.5, 1.5])
+@pytest.mark.parametrize(
+    ("name", "after"), [("SIGINT", 0.05), ("SIGINT", 0.5), ("SIGTERM", 0.05), ("SIGTERM", 1.5), ("SIGHUP", 0.5)]
+)
 def test_signals_end_any_command_alike(project: Path, name: str, after: float) -> None:
     code = (
         "import sys, threading, os, signal, time\n"

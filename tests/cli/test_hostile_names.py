@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +25,7 @@ from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import read_robot
 from steelyard.project.documents import text
 from steelyard.report.templates import fragment
+from testbed.browser import browser, need_browser, opened
 from testbed.command import Run
 
 # What a name may do: colour, title and clear a terminal (7 and 8 bits), turn writing round, end a line, a tag, a
@@ -132,68 +136,207 @@ class _Scripts(HTMLParser):
             self.found.append((tag, attrs))
 
 
+# All ten in the name of the robot, of each joint and of the run; "=1+1" first, where a spreadsheet would calculate it.
+JOINTS = ("".join(MARKUP), "".join(sorted(MARKUP, key=lambda name: name != "=1+1")))
+COLUMNS = [MARKUP[8], MARKUP[7], MARKUP[9], MARKUP[5]]
+
+
+def steelyard_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own: what it prints is what a terminal gets."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-m", "steelyard", *arguments],
+        cwd=folder, env=environment, timeout=300, capture_output=True, text=True,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result whose robot, joints and columns are named after `MARKUP`."""
+    """A result whose robot, joints, columns and run are named after `MARKUP`."""
     folder = tmp_path_factory.mktemp("hostile")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    run = [sys.executable, "-m", "steelyard"]
-    subprocess.run([*run, "demo", "planar2r", "--out", "d"], cwd=folder, env=environment, check=True, timeout=300)
+    assert steelyard_in(folder, "demo", "planar2r", "--out", "d").returncode == 0
     log = (folder / "d" / "identify.csv").read_text().splitlines(keepends=True)
-    named = [json.dumps(name) for name in (MARKUP[0], MARKUP[2] + MARKUP[3], MARKUP[6] + MARKUP[1])]
+    named = [json.dumps(name) for name in ("".join(MARKUP), *JOINTS)]
     (folder / "arm.toml").write_text(TABLE.format(robot=named[0], one=named[1], other=named[2]))
-    columns = [MARKUP[8], MARKUP[7], MARKUP[9], MARKUP[5]]
-    header = ",".join(["t", *(f'"{name}"' for name in columns)]) + "\n"
+    header = ",".join(["t", *(f'"{name}"' for name in COLUMNS)]) + "\n"
     (folder / "log.csv").write_text(header + "".join(log[1:8001]))
-    q, tau = json.dumps(columns[:2]), json.dumps(columns[2:])
+    q, tau = json.dumps(COLUMNS[:2]), json.dumps(COLUMNS[2:])
     (folder / "p.toml").write_text(
         f'robot = "arm.toml"\nterms = ["viscous"]\n[prepare]\ncutoff_hz = 25\nlowpass_hz = 10\n'
         f"decimate = 40\nrest = 0.02\n"
         f'[channels]\ntime = {{ column = "t" }}\nq = {{ columns = {q}, unit = "rad" }}\n'
-        f'effort = {{ columns = {tau}, unit = "N.m" }}\n[[run]]\nlog = "log.csv"\nname = {json.dumps(MARKUP[0])}\n'
+        f'effort = {{ columns = {tau}, unit = "N.m" }}\n[[run]]\nlog = "log.csv"\nname = {named[0]}\n'
     )
-    made = subprocess.run(
-        [*run, "identify", "p.toml", "--out", "run", "--tables", "csv,tex"], cwd=folder, env=environment, timeout=300,
-        capture_output=True, text=True,
-    )  # fmt: skip
+    made = steelyard_in(folder, "identify", "p.toml", "--out", "run", "--tables", "csv,tex,json,html")
     assert made.returncode in (0, 4), made.stderr
     (folder / "said.txt").write_text(made.stderr)
     return folder
 
 
+@pytest.fixture(scope="module")
+def pages(hostile_run: Path) -> list[Path]:
+    """The pages of the commands that write one."""
+    for name, *arguments in (
+        ("validate", "run", "log.csv", "--report", "validate.html"),
+        ("crossvalidate", "p.toml", "--report", "folds.html"),
+        ("compare", "run", "run", "--report", "compare.html"),
+        ("control", "run", "--seconds", "0.5", "--out", "control"),
+    ):
+        told = steelyard_in(hostile_run, name, *arguments)
+        assert told.returncode in (0, 1, 4), told.stderr
+        assert not COMMANDS.search((told.stdout + told.stderr).replace("\n", ""))
+    found = [*hostile_run.glob("*.html"), *hostile_run.glob("run/*.html"), *hostile_run.glob("control/*.html")]
+    assert len(found) >= 6
+    return found
+
+
 @pytest.mark.slow
-def test_pages_run_nothing(hostile_run: Path) -> None:
-    page = _Scripts()
+def test_pages_run_nothing(hostile_run: Path, pages: list[Path]) -> None:
+    page, plain = _Scripts(), _Scripts()
     page.feed((hostile_run / "run" / "report.html").read_text())
-    assert all(tag == "script" and not dict(attrs).get("src") for tag, attrs in page.found), page.found
-    plain = _Scripts()
     plain.feed((hostile_run / "d" / "project-run" / "report.html").read_text())
     assert page.found == plain.found
+    for file in pages:
+        page = _Scripts()
+        page.feed(file.read_text())
+        assert all(tag == "script" and not dict(attrs).get("src") for tag, attrs in page.found), (file, page.found)
+
+
+@pytest.mark.slow
+def test_a_browser_runs_nothing(pages: list[Path]) -> None:
+    need_browser()
+    shown = 0
+    with browser() as launched:
+        for file in pages:
+            seen = opened(launched, file)
+            dialogs: list[str] = []
+            seen.page.on("dialog", lambda one, dialogs=dialogs: dialogs.append(one.message))
+            seen.page.reload()
+            seen.scroll()
+            assert (dialogs, seen.errors, seen.requests) == ([], [], []), file
+            assert seen.page.evaluate("document.querySelectorAll('img').length") == 0
+            shown += seen.page.evaluate("document.body.innerText.includes('alert(1)')")
+    assert shown >= 5, "the names are shown as text"
 
 
 @pytest.mark.slow
 def test_terminal_shows_the_names_as_they_are(hostile_run: Path) -> None:
     said = (hostile_run / "said.txt").read_text()
-    assert MARKUP[6] + MARKUP[1] in said  # the joint that is not explained
+    assert MARKUP[6] in said
     assert not COMMANDS.search(said.replace("\n", ""))
+
+
+# What our tables are made of.
+LATEX = {
+    "begin", "bottomrule", "caption", "centering", "cdot", "cmidrule", "end", "footnotesize", "ge", "infty", "le",
+    "linewidth", "mathit", "mathrm", "midrule", "multicolumn", "mu", "par", "pm", "quad", "sigma", "Sigma", "text",
+    "textasciicircum", "textasciitilde", "textbackslash", "theta", "times", "to", "toprule", "usepackage",
+}  # fmt: skip
+# Colours, and what draws a bar of progress: no titles, no clipboards, no answers of the terminal, no clearing.
+DRAWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|[\r\n]")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("script") is None, reason="no `script` to record a terminal (util-linux)")
+def test_a_recorded_terminal_gets_no_commands(hostile_run: Path) -> None:
+    """Columns of a log, and paths, with names that command a terminal; every command prints them."""
+    folder = hostile_run / "terminal"
+    folder.mkdir()
+    names = [name for name in CONTROLS if not set(name) & {"\x00", "\r", "\n"}]
+    rows = (hostile_run / "log.csv").read_text().splitlines(keepends=True)[1:3001]
+    header = ",".join(["t", names[0], names[1], names[2] + MARKUP[8], names[3]])
+    for name in names:
+        (folder / f"{name}.csv").write_text(f"{header}\n{''.join(rows)}")
+    (folder / "commands").write_text(
+        "\n".join(
+            shlex.join([sys.executable, "-m", "steelyard", *one])
+            for one in (
+                ("init", "planar2r", *(f"{name}.csv" for name in names)),
+                *(("identify", name) for name in names[:2]),
+                ("validate", str(hostile_run / "run"), f"{names[0]}.csv"),
+                ("identify", str(hostile_run / "p.toml"), "--out", "run"),
+            )
+        )
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm-256color"}
+    subprocess.run(
+        ["script", "-qec", "bash commands", "typescript"],
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    recorded = (folder / "typescript").read_text("utf-8")
+    first, _, recorded = recorded.partition("\n")  # the line of `script` itself
+    assert first.startswith("Script started")
+    assert "alert(1)" in recorded
+    assert r"\x1b]0;title" in recorded
+    assert not COMMANDS.search(DRAWN.sub("", recorded)), COMMANDS.findall(DRAWN.sub("", recorded))
+
+
+@pytest.fixture(scope="module")
+def exported(hostile_run: Path) -> Path:
+    """What `export` and `predict` write of that result."""
+    for to, out in (("c", "code"), ("python", "model.py"), ("casadi", "symbols.py"), ("latex", "t.tex")):
+        physical = ["--allow-infeasible"] if to != "latex" else []
+        told = steelyard_in(hostile_run, "export", "run", "--to", to, "--out", out, *physical)
+        assert told.returncode == 0, told.stderr
+    told = steelyard_in(hostile_run, "predict", "run", "log.csv", "--out", "torque.csv")
+    assert told.returncode in (0, 4), told.stderr
+    return hostile_run
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-def test_code_compiles_and_does_only_its_work(hostile_run: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    run = [sys.executable, "-m", "steelyard", "export", "run"]
-    for to, out in (("c", "code"), ("python", "model.py"), ("latex", "t.tex"), ("urdf", "new.urdf")):
-        told = subprocess.run(
-            [*run, "--to", to, "--out", out, *(["--allow-infeasible"] if to in ("c", "python") else [])],
-            cwd=hostile_run, env=environment, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert told.returncode in (0, 2), told.stderr
-        assert (hostile_run / out).exists() or told.returncode == 2, told.stderr
-    sources = sorted(str(file) for file in (hostile_run / "code").glob("*.c"))
+def test_code_compiles_and_does_only_its_work(exported: Path) -> None:
+    sources = sorted(str(file) for file in (exported / "code").glob("*.c"))
     assert len(sources) == 2
-    subprocess.run(["gcc", "-std=c99", "-Wall", "-Werror", "-o", "test", *sources, "-lm"], cwd=hostile_run, check=True)
-    subprocess.run(["./test"], cwd=hostile_run, check=True)
-    compile((hostile_run / "model.py").read_text(), "model.py", "exec")
-    assert "\\input" not in (hostile_run / "t.tex").read_text()
-    assert not (hostile_run / "ran").exists()
+    subprocess.run(["gcc", "-std=c99", "-Wall", "-Werror", "-o", "test", *sources, "-lm"], cwd=exported, check=True)
+    subprocess.run(["./test"], cwd=exported, check=True)
+    for name in ("model.py", "symbols.py"):
+        tree = ast.parse((exported / name).read_text())
+        called = {ast.unparse(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)}
+        assert not called & {"alert", "system", "os.system", "eval", "exec"}
+    assert not (exported / "ran").exists()
+
+
+@pytest.mark.slow
+def test_latex_escapes_every_name(exported: Path) -> None:
+    """No LaTeX is needed for this: a name is text, so none of its characters may be one of LaTeX's own."""
+    files = [exported / "t.tex", *sorted((exported / "run").rglob("*.tex"))]
+    assert any(r"\textbackslash{}input\{/etc/passwd\}" in file.read_text() for file in files)
+    for file in files:
+        text = file.read_text()
+        commands = set(re.findall(r"\\([a-zA-Z]+)", text))
+        assert commands <= LATEX, (file, commands - LATEX)
+        for line in text.splitlines():
+            if "alert" in line:
+                assert not re.search(r"(?<!\\)[$#%_]\(?(touch|etc)", line), line
+
+
+@pytest.mark.slow
+def test_no_spreadsheet_calculates_a_name(exported: Path) -> None:
+    tables = [exported / "torque.csv", *sorted((exported / "run").rglob("*.csv"))]
+    assert len(tables) > 2
+    for file in tables:
+        with file.open(newline="") as stream:
+            cells = [cell for row in csv.reader(stream) for cell in row]
+        texts = [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\t") and not _is_number(cell)]
+        assert not texts, (file, texts[:3])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_files_have_tame_names(hostile_run: Path, exported: Path) -> None:
+    """Where a name gives the name of a file, it stays in its folder."""
+    before = set(hostile_run.parent.iterdir())
+    for to in ("c", "python", "latex"):
+        told = steelyard_in(exported, "export", "run", "--to", to, *(["--allow-infeasible"] if to != "latex" else []))
+        assert told.returncode == 0, told.stderr
+    assert set(hostile_run.parent.iterdir()) == before
+    for path in exported.rglob("*"):
+        assert not COMMANDS.search(str(path.relative_to(exported))) or "terminal" in path.parts

@@ -448,7 +448,7 @@ def test_is_listed_by_the_command_line(estimator: Estimator) -> None:
 
 
 @cache
-def experiments(count: int = 60) -> tuple[tuple[Problem, Information], ...]:
+def experiments(count: int = 30) -> tuple[tuple[Problem, Information], ...]:
     """One motion of a three-joint arm, many realisations of coloured torque noise, filtered and decimated."""
     model = model_of(arm(3))
     motion = motion_of(model.robot, 6000, 200.0, 12)
@@ -475,7 +475,8 @@ def test_error_bars_cover_coloured_noise(estimator: Estimator) -> None:
         low, high = result.interval(0.95)
         robust.append((truth >= low) & (truth <= high))
         classical.append(np.abs(truth - result.value) <= 1.96 * result.std_classical)
-    # 0.946 against 0.76 with this seed
+    # 0.945 against 0.77 with this seed. The share of one experiment has a standard deviation of 0.06, so the mean of 30
+    # has one of 0.010: with another seed it leaves these bounds once in 1e5 times.
     assert 0.90 <= np.mean(robust) <= 0.99
     assert np.mean(classical) < 0.85
 

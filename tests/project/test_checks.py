@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,12 +30,15 @@ from testbed.simulated import coloured
 ROOT = Path(__file__).resolve().parents[2]
 Columns = dict[str, Array]
 RATE, SECONDS = 250.0, 20.0
+# Most faults are put on the first four joints of a UR10e: a check of all six takes three times as long.
+# evidence/faults.py puts the same ones on the six joints of a real log.
+HELD = {"wrist_2_joint": 0.5, "wrist_3_joint": -0.8}
 
 
-def log_of(name: str, seed: int = 3, noise: float = 0.03) -> Columns:
+def log_of(name: str, seed: int = 3, noise: float = 0.03, held: Mapping[str, float] = {}) -> Columns:
     """t, q1 …, v1 …, tau1 … of a robot that differs from its file by a fifth, with coloured noise and rounding."""
     rng = np.random.default_rng(seed)
-    model = Model(furnished(read_robot(name), rng), named_terms(DEFAULT_TERMS))
+    model = Model(furnished(read_robot(name, held=held), rng), named_terms(DEFAULT_TERMS))
     theta = perturbed(model, rng)
     t = np.arange(int(SECONDS * RATE)) / RATE
     q, v, a = random_fourier(model.robot, 5, 0.1, SECONDS, rng).at(t)
@@ -53,6 +57,7 @@ def checked(
     velocities: bool = False,
     prepare: str = "",
     run: str = "",
+    held: Mapping[str, float] = {},
 ) -> Check:
     """The check of a project on these columns."""
     folder.mkdir(exist_ok=True)
@@ -66,6 +71,7 @@ def checked(
     (folder / "project.toml").write_text(
         f"""
 robot = "{robot}"
+hold = {json.dumps([f"{joint}={position}" for joint, position in held.items()])}
 [prepare]
 cutoff_hz = 20.0
 lowpass_hz = 8.0
@@ -115,9 +121,9 @@ def cut_off(columns: Columns) -> Columns:
     return columns | {"tau2": np.clip(columns["tau2"], -limit, limit)}
 
 
-JOINTS = read_robot("ur10e").joint_names
-POSITIONS = [f"q{j}" for j in range(1, 7)]
-EFFORTS = [f"tau{j}" for j in range(1, 7)]
+JOINTS = read_robot("ur10e", held=HELD).joint_names
+POSITIONS = [f"q{j}" for j in range(1, 5)]
+EFFORTS = [f"tau{j}" for j in range(1, 5)]
 DEGREE = np.pi / 180.0
 
 FAULTS: dict[str, tuple[Callable[[Columns], Columns], str, str, str]] = {
@@ -138,12 +144,12 @@ FAULTS: dict[str, tuple[Callable[[Columns], Columns], str, str, str]] = {
     "late": (lambda c: late(c, ["tau2"], 0.04), "effort-delay", JOINTS[1], "ms after"),
     "all late": (lambda c: late(c, EFFORTS, 0.03), "effort-delay", "all joints", "ms after"),
     "saturated": (cut_off, "saturated-effort", JOINTS[1], "clipped"),
-    "constant effort": (lambda c: c | {"tau5": np.full(len(c["t"]), 3.0)}, "constant-channel", JOINTS[4], "tau5"),
+    "constant effort": (lambda c: c | {"tau3": np.full(len(c["t"]), 3.0)}, "constant-channel", JOINTS[2], "tau3"),
     "constant position": (lambda c: c | {"q4": np.full(len(c["t"]), 0.5)}, "constant-channel", JOINTS[3], "q4"),
     "stale effort": (lambda c: frozen(c, ["tau3"]), "stale-channel", JOINTS[2], "tau3"),
     "stale position": (lambda c: frozen(c, ["q2"]), "stale-channel", JOINTS[1], "q2"),
     "stale rows": (lambda c: frozen(c, [n for n in c if n != "t"]), "stale-channel", "log.parquet", "no channel"),
-    "joint at rest": (lambda c: scaled(c, {"q5": 0.004}), "little-motion", JOINTS[4], "travels"),
+    "joint at rest": (lambda c: scaled(c, {"q4": 0.004}), "little-motion", JOINTS[3], "travels"),
 }  # fmt: skip
 
 
@@ -151,7 +157,7 @@ FAULTS: dict[str, tuple[Callable[[Columns], Columns], str, str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_first_at_its_joint(name: str, tmp_path: Path) -> None:
     fault, code, where, words = FAULTS[name]
-    found = checked(tmp_path / "case", fault(log_of("ur10e")))
+    found = checked(tmp_path / "case", fault(log_of("ur10e", held=HELD)), held=HELD)
     first = found.findings[0]
     assert (first.code, first.where) == (code, where), [str(f) for f in found.findings]
     assert words in first.message
@@ -189,29 +195,29 @@ def test_clean_logs_are_not_accused(robot: str, seed: int, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_sizes_are_told(tmp_path: Path) -> None:
-    columns = log_of("ur10e", 8)
+    columns = log_of("ur10e", 8, held=HELD)
     for name, faulty, number in (
         ("ratio", scaled(columns, {"tau3": 1.5}), 1.5),
         ("side", scaled(columns, {"tau2": 1 / 101.0}), 101.0),
         ("delay", late(columns, EFFORTS, 0.03), 30.0),
     ):
-        message = checked(tmp_path / name, faulty).findings[0].message
+        message = checked(tmp_path / name, faulty, held=HELD).findings[0].message
         numbers = [float(word) for word in message.split() if word.replace(".", "", 1).isdigit()]
         assert min(abs(np.log(x / number)) for x in numbers if x > 0) < np.log(1.1), message
 
 
 @pytest.mark.slow
 def test_measured_velocities_tell_without_a_model(tmp_path: Path) -> None:
-    columns = log_of("ur10e", 5)
+    columns = log_of("ur10e", 5, held=HELD)
     for name, faulty, code, where in (
-        ("sign", scaled(columns, {"v6": -1.0}), "wrong-sign", JOINTS[5]),
-        ("unit", scaled(columns, {"v6": 1 / DEGREE}), "wrong-angle-unit", JOINTS[5]),
+        ("sign", scaled(columns, {"v4": -1.0}), "wrong-sign", JOINTS[3]),
+        ("unit", scaled(columns, {"v4": 1 / DEGREE}), "wrong-angle-unit", JOINTS[3]),
         ("order", exchanged(columns, ("v1", "v2")), "swapped-columns", f"{JOINTS[0]}, {JOINTS[1]}"),
         ("clock", scaled(columns, {"t": 2.0}), "wrong-time-unit", "t"),
     ):
-        first = checked(tmp_path / name, faulty, velocities=True).findings[0]
+        first = checked(tmp_path / name, faulty, velocities=True, held=HELD).findings[0]
         assert (first.code, first.where) == (code, where), first.message
-    clean = checked(tmp_path / "clean", columns, velocities=True)
+    clean = checked(tmp_path / "clean", columns, velocities=True, held=HELD)
     assert not clean.failed
 
 
@@ -228,14 +234,14 @@ def test_another_robot_is_recognised(tmp_path: Path) -> None:
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     """Without inertias in the robot file a common factor of all efforts leaves no trace."""
     columns = log_of("kr270", 6)
-    found = checked(tmp_path / "case", scaled(columns, dict.fromkeys(EFFORTS, 0.01)), "kr270")
+    found = checked(tmp_path / "case", scaled(columns, {f"tau{j}": 0.01 for j in range(1, 7)}), "kr270")
     assert not found.failed
     assert any(f.code == "not-detectable" and "scale of all efforts" in f.message for f in found.findings)
 
 
 @pytest.mark.slow
 def test_two_faults_are_both_named(tmp_path: Path) -> None:
-    found = checked(tmp_path / "case", scaled(log_of("ur10e"), {"tau2": -1.0, "tau4": -1.0}))
+    found = checked(tmp_path / "case", scaled(log_of("ur10e", held=HELD), {"tau2": -1.0, "tau4": -1.0}), held=HELD)
     errors = [(f.code, f.where) for f in found.findings if f.severity == "error"]
     assert sorted(errors) == [("wrong-sign", JOINTS[1]), ("wrong-sign", JOINTS[3])]
 
@@ -274,14 +280,15 @@ def test_a_sign_that_cannot_be_told_from_its_neighbour_is_not_guessed(tmp_path: 
 
 @pytest.mark.slow
 def test_command_exits_with_one_for_a_fault_and_two_for_a_bad_project(steelyard: Run, tmp_path: Path) -> None:
-    checked(tmp_path / "bad", scaled(log_of("ur10e"), {"tau4": -1.0}))
+    log = log_of("planar2r", 4)
+    checked(tmp_path / "bad", scaled(log, {"tau2": -1.0}), "planar2r")
     told = steelyard("check", tmp_path / "bad" / "project.toml", "--json")
     assert told.code == 1
     assert told.document["schema"] == "steelyard.check/1"
     assert told.document["failed"]
     assert told.document["findings"][0]["code"] == "wrong-sign"
-    assert set(told.document["relative_error"]) == set(JOINTS)
-    checked(tmp_path / "good", log_of("ur10e"))
+    assert set(told.document["relative_error"]) == {"joint1", "joint2"}
+    checked(tmp_path / "good", log, "planar2r")
     told = steelyard("check", tmp_path / "good" / "project.toml")
     assert told.code == 0
     assert "No fault found" in told.err
@@ -302,8 +309,14 @@ def faults() -> ModuleType:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("log", ["tx40", "ur10e", "panda", "kr300", "cobot6"])
-@pytest.mark.parametrize("fault", ["clean", "degrees", "saturation"])
+@pytest.mark.parametrize(
+    ("log", "fault"),
+    [
+        *((log, "clean") for log in ("tx40", "ur10e", "panda", "kr300", "cobot6")),
+        *((log, "degrees") for log in ("tx40", "panda")),
+        *((log, "saturation") for log in ("ur10e", "kr300", "cobot6")),
+    ],
+)
 def test_real_logs(log: str, fault: str, faults: ModuleType, shared_data: Callable[..., Path]) -> None:
     shared_data()
     table: dict[str, Any] = tomllib.loads(faults.TABLE.read_text("utf-8"))

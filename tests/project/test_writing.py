@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.cli.door.commands import COMMANDS
 from steelyard.errors import OutputError
 from steelyard.project import output_folder
 from steelyard.project.output_folder import check_folder, whole_folder, write_files, write_folder
@@ -17,6 +19,7 @@ from steelyard.project.writing import scratch
 from steelyard.project.writing.exchange import exchange
 from testbed.faults import ERRORS, KINDS, SIGNALS, contents, forked
 
+ROOT = Path(__file__).resolve().parents[2]
 RESULT = '{"schema": "steelyard.result/3", "number": %d}'
 PAGE = '<!doctype html><meta name="generator" content="Steelyard"><p>%d'
 
@@ -216,3 +219,25 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
 def test_a_mounted_disk_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_folder.os.path, "ismount", lambda place: True)
     refused(tmp_path / "run", "is a mounted disk")
+
+
+# --- The campaign -----------------------------------------------------------------------------------------------------
+
+
+def test_every_command_that_writes_files_is_interrupted() -> None:
+    """`make kill` knows every option that names a file or folder to write."""
+    spec = importlib.util.spec_from_file_location("kill", ROOT / "evidence" / "kill.py")
+    assert spec is not None
+    assert spec.loader is not None
+    kill = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kill)
+    lines = [line.split() for line, _ in kill.COMMANDS.values()]
+    written = {
+        (name, option)
+        for name, command in COMMANDS.items()
+        for parameter in command.load().params
+        for option in parameter.opts
+        if option in ("--out", "--report", "--preview", "--tables")
+    }
+    assert len(written) > 18
+    assert not {one for one in written if not any(one[0] == line[0] and one[1] in line for line in lines)}

@@ -107,7 +107,10 @@ def browser() -> Iterator[Any]:
 
 
 def opened(launched: Any, file: Path, width: int = 1200, scheme: str = "light") -> Opened:
-    """The page of a file in a window of this width; requests that leave the machine are refused and noted."""
+    """The page of a file in a window of this width; requests that leave the machine are refused and noted. Pages that
+    were opened before are closed: their figures would go on drawing."""
+    for earlier in launched.contexts:
+        earlier.close()
     context = launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=False)
     context.set_default_timeout(1e3 * PATIENCE_S)
     seen = Opened(context.new_page())
@@ -122,5 +125,6 @@ def opened(launched: Any, file: Path, width: int = 1200, scheme: str = "light") 
     context.route("**/*", note)
     seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
     seen.page.on("console", lambda said: seen.errors.append(said.text) if said.type == "error" else None)
+    seen.page.set_default_timeout(120_000)  # a busy machine
     seen.page.goto(file.resolve().as_uri())
     return seen

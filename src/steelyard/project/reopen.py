@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +200,7 @@ def _placed(spec: ProjectSpec, file: Path, origin: Origin) -> Project:
     places = [*([run_folder / stated] if stated else []), run_folder.parent, Path.cwd()]
     candidates = [Project(spec, place / origin.project_file) for place in places]
     for project in candidates:
-        if project.robot_file is None or project.robot_file.is_file():
+        if project.robot_file is None or os.path.isfile(project.robot_file):
             return project
     looked = "', '".join(str(project.robot_file) for project in candidates)
     raise ProjectError(

@@ -6,6 +6,7 @@ needs no line here. Entries for people and scripts (`verdict`, `parameters`, …
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -135,7 +136,7 @@ def read_result(path: str | Path) -> Identification:
 def result_file(path: str | Path) -> Path:
     """The result.json of a run folder, or the file itself."""
     place = Path(path)
-    return place / RESULT if place.is_dir() else place
+    return place / RESULT if os.path.isdir(place) else place
 
 
 def read_document(path: str | Path) -> dict[str, Any]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "steelyard.table/1"
+# How a formula of a spreadsheet begins: a joint may have such a name.
+_CALCULATED = r"^([=+\-@\t\r])"
 # The scale of a ratio's bar is logarithmic, from 0.1% to 1000%.
 _GAUGE_FROM, _GAUGE_DECADES = 1e-3, 4.0
 
@@ -54,7 +56,7 @@ def html(table: Table, with_csv: bool = False) -> Markup:
 
 def _embedded_csv(table: Table) -> Markup:
     """The table as CSV that may stand inside a script element: `<` and `>` are other characters."""
-    return Markup(frame(table).write_csv().replace("<", "\u2039").replace(">", "\u203a"))
+    return Markup(csv_text(table).replace("<", "\u2039").replace(">", "\u203a"))
 
 
 def gauge_length(ratio: float) -> float:
@@ -100,6 +102,13 @@ def json_text(table: Table) -> str:
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
+def csv_text(table: Table) -> str:
+    """The frame of the table as CSV. A text that a spreadsheet would calculate gets an apostrophe before it."""
+    import polars as pl
+
+    return frame(table).with_columns(pl.col(pl.String).str.replace(_CALCULATED, "'$1")).write_csv()
+
+
 def frame(table: Table) -> pl.DataFrame:
     """The table as a Polars frame: a column per key, null where a number is not known, KEY_1, KEY_2 … for several."""
     import polars as pl
@@ -133,7 +142,7 @@ def _parquet(table: Table) -> bytes:
 
 
 PRINTERS: dict[str, Callable[[Table], bytes]] = {
-    ".csv": lambda table: frame(table).write_csv().encode(),
+    ".csv": lambda table: csv_text(table).encode(),
     ".parquet": _parquet,
     ".json": lambda table: json_text(table).encode(),
     ".tex": lambda table: latex(table).encode(),

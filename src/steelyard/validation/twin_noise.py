@@ -19,7 +19,7 @@ MOST_CORRECTION = 3.0
 # A frequency takes the amplitude of one within this many bins, or within this share of it: a fit leaves no residual at
 # the exact frequencies of the motion.
 _NEAR_BINS, _NEAR_SHARE = 6, 0.1
-# Octaves are counted from one period in so many seconds: slower ones have too few frequencies for a power.
+# Octaves are counted from one period in 16 s: slower ones have too few frequencies for a power.
 _SLOWEST_S, OCTAVES = 16.0, 24
 # The residual of each stretch (n, N) by run, at full rate.
 Residuals = Mapping[str, Sequence[Array]]

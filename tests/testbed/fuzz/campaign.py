@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +24,6 @@ from testbed.fuzz.readers import CORPUS, REGRESSIONS, Reader, try_to_read
 LONGEST_S = 10
 # The address space of the process that reads [bytes], beyond what it has at the start.
 MEMORY = 2 << 30
-# Readers that decode in a process of their own.
-APART = ("mat", "hdf5", "parquet", "lerobot", "info", "gzip", "zip", "zstd")
 _PACKED = ("gzip", "zip", "zstd")
 _TEXTS = (
     "urdf", "mjcf", "sdf", "table", "shapes", "limits", "project", "result", "csv", "growing", "info", "mesh", *_PACKED,
@@ -37,9 +36,11 @@ class TooSlowError(BaseException):
 
 @dataclass
 class Campaign:
-    """Executions by outcome, and one input per distinct failure."""
+    """Executions by outcome, and one input per distinct failure. The input at work is in the file `input` of `place`,
+    for those who find this process dead."""
 
     reader: Reader
+    place: Path | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: dict[str, bytes] = field(default_factory=dict)
     traces: dict[str, str] = field(default_factory=dict)
@@ -54,6 +55,8 @@ class Campaign:
     def run(self, content: bytes, folder: Path) -> None:
         """One execution."""
         started = time.process_time()
+        if self.place is not None:
+            (self.place / "input").write_bytes(content)
         signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         try:
             with warnings.catch_warnings():
@@ -82,22 +85,31 @@ def seeds(reader: Reader) -> list[bytes]:
     return [file.read_bytes() for folder in folders if folder.is_dir() for file in sorted(folder.iterdir())]
 
 
-def campaign(reader: Reader, seconds: float, seed: int, executions: int = 0) -> Campaign:
-    """Mutations of the corpus for a time [s], or a number of executions."""
-    signal.signal(signal.SIGPROF, _too_slow)
+def campaign(
+    reader: Reader,
+    seconds: float,
+    seed: int,
+    executions: int = 0,
+    report: Callable[[Campaign], None] = lambda done: None,
+    place: Path | None = None,
+) -> Campaign:
+    """Mutations of the corpus for a time [s] and a number of executions, whichever takes longer; `report` is called
+    after each."""
+    interrupt_when_slow()
     rng = np.random.default_rng(seed)
     known = seeds(reader)
     inner = known
     if reader.name in _PACKED:
         inner = [gzip.decompress(content) for content in seeds_of("gzip")]
-    out = Campaign(reader)
+    out = Campaign(reader, place)
     with scratch() as name:
         folder, started, used = Path(name), time.monotonic(), time.process_time()
         for content in known:
             out.run(content, folder)
         while True:
             out.seconds, out.processor_s = time.monotonic() - started, time.process_time() - used
-            if out.seconds >= seconds if not executions else out.executions >= executions:
+            report(out)
+            if out.seconds >= seconds and out.executions >= executions:
                 return out
             if inner is not known and rng.random() < 0.5:
                 content = packed(reader.name, mutated(rng, inner[int(rng.integers(len(inner)))], inner, True))
@@ -123,6 +135,11 @@ def limit_memory() -> None:
     with open("/proc/self/statm") as stream:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
+
+
+def interrupt_when_slow() -> None:
+    """Raise `TooSlowError` when the time of an input is over."""
+    signal.signal(signal.SIGPROF, _too_slow)
 
 
 def _too_slow(number: int, frame: object) -> None:

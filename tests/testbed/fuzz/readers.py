@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import DataError, SteelyardError
+from steelyard.formats import logs, packed
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.csv_growing import GrowingLog
 from steelyard.formats.motion_limits import read_limits
+from steelyard.formats.reader_process.server import decoder
 from steelyard.formats.robots import read_robot
 from steelyard.formats.robots.shapes import read_capsules
 from steelyard.project.project import read_project
 from steelyard.project.reopen import reopen
-from steelyard.signals.recording import Recording
+from steelyard.signals.recording import Chunk, Opener, Recording
 
 # Small inputs for each reader, committed; what once broke one is in `regressions`.
 CORPUS = Path(__file__).resolve().parents[2] / "fuzz" / "corpus"
@@ -41,6 +43,40 @@ def try_to_read(reader: Reader, content: bytes, folder: Path) -> str:
     except SteelyardError:
         return "refused"
     return "read"
+
+
+def decode_here() -> None:
+    """Decode in this process what otherwise has a process of its own, for speed: the libraries are not held off."""
+    logs.read_apart = _decoded_here
+    packed.unpack_apart = _unpacked_here
+
+
+def _decoded_here(kind: str, path: Path, salvage: bool = False) -> Recording:
+    try:
+        found = decoder(kind)(path, salvage)
+    except MemoryError as error:
+        raise DataError(f"'{path}' needs more memory than there is.") from error
+    return replace(found, opener=_RowsHere(found.opener))
+
+
+@dataclass(frozen=True)
+class _RowsHere:
+    """Rows that end a recording where the memory does, as a reader process does."""
+
+    source: Opener
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Chunk]:
+        try:
+            yield from self.source.blocks(columns)
+        except MemoryError as error:
+            raise DataError("The rows need more memory than there is.") from error
+
+    def digest(self) -> str:
+        return self.source.digest()
+
+
+def _unpacked_here(file: Path, packing: str, member: str, plain: Path) -> str | None:
+    return packed.unpack(packed.PackedLog(file, packing, member), plain)
 
 
 def _log(path: Path) -> None:

@@ -11,6 +11,7 @@ its own.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,7 @@ def _flat(text: XmlText, path: Path, above: tuple[Path, ...]) -> XmlText:
         if element.tag != "include":
             continue
         name = element.attributes.get("file", "")
-        found = next((p for p in (main.parent / name, path.parent / name) if p.is_file()), None)
+        found = next((p for p in (main.parent / name, path.parent / name) if os.path.isfile(p)), None)
         if found is None or found in above or set(element.attributes) != {"file"}:
             raise RobotError(f"{path}: cannot follow <include file=\"{name}\">. Put its content into '{main.name}'.")
         inside = _flat(XmlText.of(source_bytes(found), str(found)), found, (*above, found))

@@ -54,7 +54,7 @@ def _answer(asked: dict[str, Any], opened: dict[str, Recording], send: Callable[
     key = json.dumps([asked[name] for name in ("folder", "kind", "path", "salvage", "file")])
     if key not in opened:
         opened.clear()
-        opened[key] = _reader(asked["kind"])(Path(asked["path"]), asked["salvage"])
+        opened[key] = decoder(asked["kind"])(Path(asked["path"]), asked["salvage"])
     recording = opened[key]
     if "columns" in asked:
         for block in recording.opener.blocks(asked["columns"]):
@@ -66,7 +66,8 @@ def _answer(asked: dict[str, Any], opened: dict[str, Recording], send: Callable[
     send({"end": True, "recording": {name: getattr(recording, name) for name in fields}})
 
 
-def _reader(kind: str) -> Callable[[Path, bool], Recording]:
+def decoder(kind: str) -> Callable[[Path, bool], Recording]:
+    """The function that opens logs of a kind ("mat", "hdf5", "parquet") in the process that calls it."""
     if kind == "parquet":
         from steelyard.formats.logs.lerobot import read_parquet
 

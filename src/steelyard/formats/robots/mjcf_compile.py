@@ -7,6 +7,7 @@ an unknown inertia; it then carries a sphere in their place, because MuJoCo want
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -147,7 +148,7 @@ def _removed(spec: Any, path: Path) -> Iterator[str]:
 
     def absent(file: str, place: str) -> bool:
         name = Path(file).name if spec.strippath else file
-        return bool(file) and not (folder / place / name).is_file()
+        return bool(file) and not os.path.isfile(folder / place / name)
 
     for kind in (spec.meshes, spec.hfields, spec.skins):
         for asset in kind:

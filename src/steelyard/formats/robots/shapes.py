@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -127,7 +128,7 @@ def _found(name: str, folder: Path, what: str) -> Path:
     else:
         tried = [folder / name]
     for path in tried:
-        if path.is_file():
+        if os.path.isfile(path):  # false, not an error, for a name that no system has
             return path
     raise RobotError(
         f"{what}: the mesh '{name}' was not found at the path in the robot file, relative to {folder}. Put it there (a "

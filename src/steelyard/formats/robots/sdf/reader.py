@@ -53,7 +53,7 @@ def _robot(root: Element) -> Robot:
     for tag in ("include", "model"):
         if model.find(tag) is not None:
             raise RobotError(f"The model has an <{tag}> inside, which is not read. Expand it first: gz sdf -p FILE.")
-    version = tuple(int(part) for part in root.get("version", "1.7").split(".")[:2] if part.isdecimal())
+    version = tuple(int(part[:9]) for part in root.get("version", "1.7").split(".")[:2] if part.isdecimal())
     links = model.findall("link")
     unique("link", (name_of(link) for link in links))
     frames, top = SdfFrames.of(model), pose_of(model, "model")
