@@ -24,6 +24,16 @@ DATA_CODES = (
         "robots.md",
     ),
     FindingCode(
+        "base-assumed-fixed",
+        "robot",
+        ("warning",),
+        ("formats",),
+        "the robot is read as bolted to the ground, but it has several limbs that are named as legs, or an IMU on its "
+        "base: if the base moved in the recordings, every result is wrong",
+        'state `base = "floating"` and record the motion of the base, or `base = "fixed"` if it did not move',
+        "robots.md#a-base-that-is-not-bolted-down",
+    ),
+    FindingCode(
         "several-bases",
         "robot",
         ("warning",),

@@ -16,6 +16,7 @@ from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.robots.bases import Base
 from steelyard.formats.robots.holding import hold
 from steelyard.model.robot import Robot
 from steelyard.project.output_folder import write_files
@@ -50,13 +51,14 @@ def draft_project(
     time: str | None = None,
     rate_hz: float | None = None,
     held: Sequence[str] = (),
+    base: Base | None = None,
 ) -> Draft:
     """The project file for these logs; paths in it are relative to `path`.
 
     `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock. `held` are joints
-    that do not move ("finger*=0.02"); joints that the logs do not have are held too.
+    that do not move ("finger*=0.02"); joints that the logs do not have are held too. `base` is fixed or floats.
     """
-    described = read_robot(robot, held=held)
+    described = read_robot(robot, held=held, base=base)
     recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     absent = absent_joints(recordings[0].columns, described)
     if absent:
@@ -67,7 +69,7 @@ def draft_project(
     lines = [
         *_top(guess, logs),
         "",
-        *_settings(stated_robot(robot, path), described, (*held, *absent), guess),
+        *_settings(stated_robot(robot, path), described, (*held, *absent), base, guess),
         "",
         *_channels(guess, runs, described),
         *_runs(runs, logs, path, topic, episode),
@@ -117,10 +119,13 @@ def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
             yield from _comment(f"{one.where}: {one.message}. {one.fix}", "  ")
 
 
-def _settings(source: str, robot: Robot, held: Sequence[str], guess: Guess) -> Iterator[str]:
+def _settings(source: str, robot: Robot, held: Sequence[str], base: Base | None, guess: Guess) -> Iterator[str]:
     gravity = ", ".join(f"{x:g}" if x % 1 else f"{x:.1f}" for x in robot.gravity.tolist())
     yield f"robot = {_quoted(source)}"
     yield f"# gravity = [{gravity}]   # m/s², in the world frame"
+    doubted = any(one.code == "base-assumed-fixed" for one in robot.findings)
+    if base is not None or doubted:
+        yield f"base = {_quoted(base)}" if base else '# base = "floating"   # or "fixed" if it did not move'
     if held:
         for one in robot.findings:
             if one.code == "joints-held":

@@ -14,6 +14,7 @@ import numpy as np
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots.assembly import pose_from_rpy
+from steelyard.formats.robots.bases import Base
 from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
 from steelyard.model.payload import Payload
@@ -267,6 +268,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     sign_width: float = 0.0
     gravity: list[float] | None = None
     hold: list[str] = []
+    base: Base | None = None
     estimator: str | EstimatorSpec | None = None
     payload: list[PayloadSpec] = []
     spring: list[SpringTable] = []
