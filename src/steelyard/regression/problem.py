@@ -71,6 +71,11 @@ class Problem(Displayed):
                     f"Run '{run.name}' has joints {', '.join(run.joints)}; robot '{robot.name}' has "
                     f"{', '.join(robot.axis_names)}."
                 )
+            if robot.floats and not run.floats:
+                raise DataError(
+                    f"The base of '{robot.name}' floats and run '{run.name}' has no motion of it: name its "
+                    "columns in [channels.base], or give `base` (9, N) to Samples.from_arrays."
+                )
         for k, run in enumerate(self.runs):
             for other in self.runs[:k]:
                 if overlap(run, other):

@@ -24,7 +24,7 @@ from steelyard.identification.prediction import as_identified
 from steelyard.identification.result import Identification
 from steelyard.regression.observe import Progress
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Piece, Samples
+from steelyard.signals.samples import Piece, Samples, joined
 from steelyard.simulation.experiment import with_runs
 
 RUNS = 20
@@ -172,25 +172,31 @@ def twin(
 
 
 class _Motion(NamedTuple):
-    """The truth of a stretch, (n, N) each: motion and joint torque."""
+    """The truth of a stretch, (n, N) each: motion and joint torque; and the motion (9, N) of a floating base."""
 
     q: Array
     v: Array
     a: Array
     torque: Array
+    base: Array | None = None
 
 
 def _whole(run: Samples) -> Iterator[Piece]:
     """One piece per stretch."""
-    for k, pieces in groupby(run.open(), key=attrgetter("stretch")):
-        parts = [piece[2:] for piece in pieces]
-        yield Piece(k, 0, *(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
+    for _, pieces in groupby(run.open(), key=attrgetter("stretch")):
+        yield joined(list(pieces))._replace(first=0)
 
 
 def _times(run: Samples, piece: Piece) -> Array:
     """Seconds since the run's start, counted as in `observe`."""
     stretch = run.stretches[piece.stretch]
     return stretch.start - run.stretches[0].start + np.arange(piece.q.shape[1]) / run.rate
+
+
+def _torque(problem: Problem, run: Samples, piece: Piece, theta: Array) -> Array:
+    """τ (n, N) of a stretch."""
+    t = _times(run, piece)
+    return problem.model.torque(piece.q, piece.v, piece.a, theta, t, load=run.load, base=piece.base)
 
 
 def _late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
@@ -208,7 +214,7 @@ def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
     """
     for piece in _whole(run):
         stretch, v = run.stretches[piece.stretch], np.abs(piece.v)
-        torque = problem.model.torque(piece.q, piece.v, piece.a, theta, _times(run, piece), load=run.load)
+        torque = _torque(problem, run, piece, theta)
         rest = _late(problem, run, problem.torque(piece.effort), 1.0) - torque
         at = np.arange(v.shape[1])
         inside = (at >= max(stretch.clean[0], stretch.window[0])) & (at < min(stretch.clean[1], stretch.window[1]))
@@ -224,15 +230,13 @@ def _motions(
     if problem.experiment is not None:
         try:
             driven = driven_again(problem, theta, progress)
-            return {name: [_Motion(*piece[2:]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
+            return {name: [_Motion(*piece[2:6]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
         except SimulationError:
             if must_be_driven:
                 raise
-    model = problem.model
     made = {
         run.name: [
-            _Motion(p.q, p.v, p.a, model.torque(p.q, p.v, p.a, theta, _times(run, p), load=run.load))
-            for p in _whole(run)
+            _Motion(piece.q, piece.v, piece.a, _torque(problem, run, piece, theta), piece.base) for piece in _whole(run)
         ]
         for run in problem.runs
     }
@@ -257,7 +261,7 @@ def _noisy(
         if run.derive is not None:
             logged = v + run.velocity_noise[:, None] * rng.standard_normal(v.shape) if len(run.velocity_noise) else None
             q, v, a = run.derive(_encoded(run, q, rng), logged)
-        pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort))))
+        pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort)), base=motion.base))
     return replace(run, open=lambda: iter(pieces))
 
 
