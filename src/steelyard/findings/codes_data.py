@@ -34,6 +34,16 @@ DATA_CODES = (
         "robots.md#a-base-that-is-not-bolted-down",
     ),
     FindingCode(
+        "contacts-unknown",
+        "log",
+        ("info",),
+        ("regression",),
+        "the base floats and the forces on the limbs are not measured, so every row is used as if nothing touched "
+        "them; the base's own parameters and the total mass have no effect on the limbs' efforts",
+        "record the robot while it hangs, or use the parts of the logs in which the limbs are in the air",
+        "floating.md",
+    ),
+    FindingCode(
         "several-bases",
         "robot",
         ("warning",),

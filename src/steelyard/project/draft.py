@@ -13,16 +13,18 @@ from textwrap import wrap
 
 from steelyard.errors import OutputError
 from steelyard.estimators import ESTIMATORS
+from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.robots.bases import Base
-from steelyard.formats.robots.holding import hold
+from steelyard.formats.robots.holding import bolted, hold
 from steelyard.model.robot import Robot
 from steelyard.project.output_folder import write_files
 from steelyard.signals.channels import GAIN_PER
 from steelyard.signals.guess import Guess, GuessedRuns, GuessedSignal, guess_channels, guess_runs
 from steelyard.signals.guess.absent_joints import absence_finding, absent_joints
+from steelyard.signals.guess.base import GuessedBase, guess_base
 from steelyard.signals.guess.choose import COMMANDED
 from steelyard.signals.guess.names import range_of
 
@@ -64,7 +66,13 @@ def draft_project(
     if absent:
         said, described = described.findings, hold(described, absent)
         described = replace(described, findings=(*said, absence_finding(absent, described.held)))
-    guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
+    guess = guess_channels(recordings, bolted(described), HEADERS, time=time, rate_hz=rate_hz)
+    moving = None
+    if described.floats:
+        taken = [guess.time.column, *(column for one in guess.signals.values() for column in one.columns)]
+        moving = guess_base(recordings[0], described, taken)
+        if moving is None:
+            guess = replace(guess, findings=(*guess.findings, _BASE_MISSING))
     runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [
         *_top(guess, logs),
@@ -72,9 +80,20 @@ def draft_project(
         *_settings(stated_robot(robot, path), described, (*held, *absent), base, guess),
         "",
         *_channels(guess, runs, described),
+        *(_base(moving) if described.floats else ()),
         *_runs(runs, logs, path, topic, episode),
     ]
     return Draft(path, "\n".join(lines) + "\n", guess, runs, described)
+
+
+_BASE_MISSING = Finding(
+    "missing-value",
+    "error",
+    "the base floats, and no columns were found that look like a gyroscope and an accelerometer, or like a unit "
+    "quaternion and a position, in x, y, z",
+    "base",
+    'name the columns in [channels.base], or state base = "fixed" if the base did not move',
+)
 
 
 def stated_robot(robot: str, project: Path) -> str:
@@ -182,6 +201,27 @@ def _channels(guess: Guess, runs: GuessedRuns, robot: Robot) -> Iterator[str]:
         if other.why == COMMANDED:
             said = "[channels.reference] is for commanded positions, for estimators that simulate"
             yield from _comment(f"{said}: {range_of(other.columns)}")
+
+
+def _base(moving: GuessedBase | None) -> Iterator[str]:
+    """[channels.base]: the motion of a floating base."""
+    yield ""
+    yield "[channels.base]"
+    if moving is None:
+        yield "# FILL IN: an IMU on the base, or its pose, each with columns in the order x, y, z (x, y, z, w):"
+        yield '# gyroscope = { columns = [ … ], unit = "rad/s" }       # or "deg/s"'
+        yield '# accelerometer = { columns = [ … ], unit = "m/s2" }    # or "g"'
+        yield '# orientation = { columns = [ … ], unit = "xyzw" }      # or "wxyz"'
+        yield '# position = { columns = [ … ], unit = "m" }            # or "mm"'
+        return
+    for kind, reason in moving.why.items():
+        signal = getattr(moving.channels, kind)
+        yield from _comment(f"{kind}: {reason}")
+        yield f"{kind} = {{ columns = [{', '.join(map(_quoted, signal.columns))}], unit = {_quoted(signal.unit)} }}"
+    if moving.channels.link:
+        yield f"link = {_quoted(moving.channels.link)}   # the frame of the sensor, in the robot file"
+    else:
+        yield "# xyz = [0.0, 0.0, 0.0]   # place of that frame on the base [m], rpy its rotation [rad], link its body"
 
 
 def _side(signal: GuessedSignal) -> Iterator[str]:
