@@ -152,8 +152,8 @@ DATA_CODES = (
         "log",
         ("error",),
         ("signals", "project"),
-        "`steelyard init` cannot determine a drive gain or a gear ratio from the log, or does not find the columns of a "
-        "floating base's motion; the project file has an empty list or a comment there",
+        "`steelyard init` cannot determine a drive gain or a gear ratio from the log, or does not find the columns of "
+        "a floating base's motion; the project file has an empty list or a comment there",
         "write one number per joint, or the names of the columns, into the project file",
         "logs.md",
     ),
