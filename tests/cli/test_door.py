@@ -20,6 +20,7 @@ from steelyard.estimators import ESTIMATORS
 from steelyard.export import TARGETS
 from steelyard.export.motions import FORMATS
 from steelyard.formats.robots import builtin_robots
+from steelyard.formats.robots.bases import BASES
 from steelyard.identification.weighing import FREE
 from steelyard.model.payload import UNLOADED
 from steelyard.model.terms import TERMS
@@ -199,6 +200,7 @@ def test_help_shows_the_values_that_commands_take() -> None:
     assert tuple(ESTIMATORS) == option_values.ESTIMATORS
     assert tuple(TERMS) == option_values.TERMS
     assert tuple(CRITERIA) == option_values.CRITERIA
+    assert BASES == option_values.BASES
     assert tuple(FORMATS) == option_values.MOTION_FILES
     assert tuple(TARGETS) == option_values.EXPORT_TARGETS
     assert option_values.robots("") == list(builtin_robots())

@@ -453,7 +453,7 @@ def test_without_a_file_friction_alone_has_a_prior() -> None:
     robot = silent(arm(2))
     true = model_of(arm(2))
     (piece,) = samples_of(true, 1500, noise=1.0).open()
-    run = Samples.from_arrays("run", robot.joint_names, 200.0, *piece[2:])
+    run = Samples.from_arrays("run", robot.joint_names, 200.0, *piece[2:6])
     problem = Problem(model_of(robot), [run])
     result = identify(problem, Consistent())
     assert result.certificate is not None
@@ -482,7 +482,7 @@ def test_without_a_file_friction_alone_has_a_prior() -> None:
 def test_what_the_motion_does_not_show_has_a_value_and_no_error_bar() -> None:
     model = model_of(arm(3))
     (piece,) = samples_of(model, 2000, noise=0.5).open()
-    q, v, a, effort = (x.copy() for x in piece[2:])
+    q, v, a, effort = (x.copy() for x in piece[2:6])
     q[1], v[1], a[1] = 0.4, 0.0, 0.0
     effort = model.torque(q, v, a, truth_of(model)) + np.random.default_rng(0).standard_normal(q.shape)
     result = identify(

@@ -102,7 +102,7 @@ def suited(estimator: Estimator, problem: Problem) -> Problem:
         (piece,) = run.open()
         half = piece.q.shape[1] // 2
         for load, part in (("none", slice(half)), ("weight", slice(half, None))):
-            q, v, a, effort = (x[:, part] for x in piece[2:])
+            q, v, a, effort = (x[:, part] for x in piece[2:6])
             torque = effort + model.torque(q, v, a, model.layout.known, load=load)
             current = c @ (np.linalg.solve(c, torque) / gains)
             if not effort.any():  # as the log of a dead channel would be

@@ -28,11 +28,12 @@ from steelyard.export.robot_files.urdf import edited_urdf
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.export.robot_files.xml_edit import XmlText
 from steelyard.formats.robots import read_robot
+from steelyard.formats.robots.assembly import lumped
 from steelyard.formats.robots.urdf import read_urdf
 from steelyard.model.model import Model
 from steelyard.model.parameters import inertial_vector, transformed_inertia
 from steelyard.model.payload import Payload
-from steelyard.model.robot import STANDARD_GRAVITY, Link, Lump, lumped
+from steelyard.model.robot import STANDARD_GRAVITY, Link, Lump
 from steelyard.model.terms import (
     AsymmetricCoulomb,
     AsymmetricViscous,

@@ -470,7 +470,7 @@ ISLAND = '<link name="c"/><link name="d"/>' + BACK.format("k", "c", "d") + BACK.
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (changed("revolute", "floating"), ["'j'", "floating", "not supported"]),
+        (changed("revolute", "floating"), ["'j'", "a free joint that nothing drives", "carries every other joint"]),
         (changed("revolute", "planar"), ["'j'", "planar", "not supported"]),
         (changed("revolute", "spherical"), ["'j'", "spherical", "prismatic"]),
         (changed(' type="revolute"', ""), ["'j'", "joint type"]),
@@ -620,12 +620,14 @@ def mjcf(body: str, more: str = "") -> str:
 
 
 HINGE = '<joint name="j"/>'
+BOX = '<body name="d"><freejoint name="g"/><geom size="0.1"/></body>'
+TWO_FREE = mjcf('<freejoint name="f"/>').replace("</worldbody>", f"{BOX}</worldbody>")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (mjcf('<freejoint name="f"/>'), ["'f'", "'b'", "free"]),
+        (TWO_FREE, ["'f'", "'b'", "free joint that nothing drives", "carries every other joint"]),
         (mjcf('<joint name="s" type="ball"/>'), ["'s'", "'b'", "ball"]),
         (
             mjcf(HINGE, '<tendon><fixed name="cable" stiffness="1"><joint joint="j" coef="1"/></fixed></tendon>'),

@@ -67,7 +67,7 @@ def test_without_uncertainty_nothing_is_added() -> None:
 def test_a_motion_that_is_repeated_counts_once() -> None:
     run = run_of(True)
     (piece,) = run.open()
-    again = Samples.from_arrays("again", run.joints, RATE, *piece[2:])
+    again = Samples.from_arrays("again", run.joints, RATE, *piece[2:6])
     covariance = posterior(run)
     once, twice = (unseen_uncertainty(Problem(ARM, runs), BASE, covariance) for runs in ([run], [run, again]))
     np.testing.assert_allclose(twice, once, rtol=0.1)

@@ -18,13 +18,14 @@ from steelyard._arrays import Array
 from steelyard.errors import ModelError, RobotError
 from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
+from steelyard.formats.robots.assembly import lumped
 from steelyard.formats.robots.toml import read_table
 from steelyard.formats.robots.toml_springs import SpringTable, with_springs
 from steelyard.identification.identify import identify
 from steelyard.model.base_parameters import base_parameters
 from steelyard.model.model import Model
 from steelyard.model.pose import Pose
-from steelyard.model.robot import Limits, Lump, Robot, lumped
+from steelyard.model.robot import Limits, Lump, Robot
 from steelyard.model.springs import Anchor, ConstantForceSpring, CrankSpring, JointSpring, Spring, TensionSpring
 from steelyard.model.terms import DEFAULT_TERMS, Motion, Springs, named_term, named_terms, plain_terms
 from steelyard.model.terms.compensator import compensator_torque

@@ -244,7 +244,7 @@ def test_the_memory_starts_anew_in_every_stretch() -> None:
 
 def cut(run: Samples, first: int, last: int) -> Samples:
     (piece,) = run.open()
-    q, v, a, effort = (x[:, first:last] for x in piece[2:])
+    q, v, a, effort = (x[:, first:last] for x in piece[2:6])
     return Samples.from_arrays(run.name, run.joints, run.rate, q, v, a, effort)
 
 
@@ -321,7 +321,7 @@ def test_pieces_of_any_size_give_the_same_bits() -> None:
 
     def cut() -> list[Piece]:
         edges = [0, 1, 130, 131, 1000, 3999, 4000]
-        return [Piece(0, a, *(x[:, a:b] for x in whole[2:])) for a, b in pairwise(edges)]
+        return [Piece(0, a, *(x[:, a:b] for x in whole[2:6])) for a, b in pairwise(edges)]
 
     other = replace(run3(), open=lambda: iter(cut()))
     assert_same_bits(identify(Problem(model3(), [run3()], **FILTERS)), identify(Problem(model3(), [other], **FILTERS)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,15 +148,16 @@ def test_sign_and_offset() -> None:
 def test_tables_by_joint_name_equal_lists_in_joint_order() -> None:
     robot = coupled()
     names = robot.joint_names
-    lists = {"sign": [1.0, -1.0, 1.0], "ratio": [30.0, 40.0, -50.0], "offset": [0.1, 0.2, 0.3]}
+    lists: dict[str, Any] = {"sign": [1.0, -1.0, 1.0], "ratio": [30.0, 40.0, -50.0], "offset": [0.1, 0.2, 0.3]}
     columns, units = ["qa", "qb", "qc"], ["deg", "rad", "rev"]
     shuffled = (2, 0, 1)
 
     def table(values: list) -> dict:
         return {names[k]: values[k] for k in shuffled}
 
+    tables: dict[str, Any] = {key: table(x) for key, x in lists.items()}
     listed = Signal(columns, units, "motor", **lists)
-    named = Signal(table(columns), table(units), "motor", **{key: table(x) for key, x in lists.items()})
+    named = Signal(table(columns), table(units), "motor", **tables)
     one, other = (resolve(channels(q=q), robot).q for q in (listed, named))
     assert one.columns == other.columns == ("qa", "qb", "qc")
     np.testing.assert_array_equal(one.matrix, other.matrix)

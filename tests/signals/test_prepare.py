@@ -22,7 +22,7 @@ from steelyard.regression.problem import Problem
 from steelyard.signals.channels import ChannelMap, Signal
 from steelyard.signals.derivatives import BUTTERWORTH_ORDER, DERIVATIVES, Derivatives
 from steelyard.signals.prepare import Preparation, prepare
-from steelyard.signals.samples import Piece, Samples
+from steelyard.signals.samples import Piece, Samples, joined
 from testbed.simulated import arm, channels_of, log_of, model_of, recording_of, truth_of
 
 # the module: as an attribute of the package the name is the function's
@@ -43,7 +43,7 @@ def prepared(log: Mapping[str, Array], settings: Preparation | None = None, robo
 def stretch_of(samples: Samples, stretch: int = 0) -> Piece:
     """All samples of a stretch in one piece."""
     pieces = [piece for piece in samples.open() if piece.stretch == stretch]
-    return Piece(stretch, 0, *(np.concatenate([p[k] for p in pieces], axis=1) for k in range(2, 6)))
+    return joined(pieces)._replace(first=0)
 
 
 def times_of(samples: Samples, stretch: int = 0) -> Array:

@@ -89,7 +89,7 @@ def cut(samples: Samples, size: int) -> Samples:
     """The same samples in pieces of `size`."""
     (whole,) = samples.open()
     starts = range(0, whole.q.shape[1], size)
-    return replace(samples, open=lambda: iter(Piece(0, s, *(x[:, s : s + size] for x in whole[2:])) for s in starts))
+    return replace(samples, open=lambda: iter(Piece(0, s, *(x[:, s : s + size] for x in whole[2:6])) for s in starts))
 
 
 # --- The rule ---------------------------------------------------------------------------------------------------------

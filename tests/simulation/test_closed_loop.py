@@ -349,7 +349,7 @@ def test_samples_and_recording() -> None:
     samples = run.samples("run")
     (piece,) = samples.open()
     assert isinstance(piece, Piece)
-    for given_back, mine in zip(piece[2:], (run.q, run.v, run.a, run.tau), strict=True):
+    for given_back, mine in zip(piece[2:6], (run.q, run.v, run.a, run.tau), strict=True):
         assert np.array_equal(given_back, mine)
     assert samples.rate == 1000.0
     assert samples.history == ("simulated at 1000 Hz under 'pid' on the joint side", "up to 1 step per sample", "exact derivatives")  # fmt: skip # noqa: E501

@@ -128,7 +128,7 @@ class Naive(Estimator):
 def test_noise_is_as_large_as_leaves_the_residual_of_the_fit() -> None:
     whole = noisy_problem(memory=0.98)
     (piece,) = whole.runs[0].open()
-    q, v, a, effort = (x[:, :1500] for x in piece[2:])
+    q, v, a, effort = (x[:, :1500] for x in piece[2:6])
     run = Samples.from_arrays("run", whole.runs[0].joints, 200.0, q, v, a, effort)
     problem = replace(whole, runs=[run])
     found = twin(identify(problem, WLS()), problem, WLS(), runs=10)

@@ -240,7 +240,7 @@ def cut(samples: Samples, size: int) -> Samples:
     def pieces() -> Iterator[Piece]:
         (whole,) = samples.open()
         for first in range(0, whole.q.shape[1], size):
-            yield Piece(0, first, *(x[:, first : first + size] for x in whole[2:]))
+            yield Piece(0, first, *(x[:, first : first + size] for x in whole[2:6]))
 
     return replace(samples, open=pieces)
 

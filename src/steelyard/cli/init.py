@@ -37,13 +37,23 @@ def init(
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Rows per second of logs without a clock [Hz].")] = None,
     hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
+    base: Annotated[str | None, typer.Option(help=option_values.BASE_HELP)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
+    from steelyard.formats.robots.bases import checked_base
     from steelyard.project.draft import draft_project, write_draft
 
     draft = draft_project(
-        robot, logs, out, topic=topic, episode=episode, time=time, rate_hz=rate, held=option_values.listed(hold)
+        robot,
+        logs,
+        out,
+        topic=topic,
+        episode=episode,
+        time=time,
+        rate_hz=rate,
+        held=option_values.listed(hold),
+        base=checked_base(base),
     )
     write_draft(draft, force)
     if as_json:

@@ -24,6 +24,12 @@ HOLD_HELP = (
     "Joints that do not move, comma-separated; may be repeated: names or patterns, each with a position [rad or m] if "
     "it is not zero, e.g. 'finger*=0.02'."
 )
+# steelyard.formats.robots.bases.BASES
+BASES = ("fixed", "floating")
+BASE_HELP = (
+    "The base of the robot, fixed or floating. Default: as the robot file has it (a URDF or SDF without a free joint: "
+    "fixed)."
+)
 # steelyard.model.payload.UNLOADED
 UNLOADED = "none"
 # steelyard.regression.forgetting.RULES

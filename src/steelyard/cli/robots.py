@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,15 +61,18 @@ def params(
         typer.Option(help=option_values.TERMS_HELP, autocompletion=option_values.completing(option_values.TERMS)),
     ] = None,
     hold: Annotated[list[str] | None, typer.Option(help=option_values.HOLD_HELP)] = None,
+    on_base: Annotated[str | None, typer.Option("--base", help=option_values.BASE_HELP)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Base parameters are the linear combinations that motion can identify; each is printed with its terms."""
     from steelyard.formats.robots import read_robot
+    from steelyard.formats.robots.bases import checked_base
     from steelyard.model.base_parameters import base_parameters
     from steelyard.model.model import Model
     from steelyard.model.terms import DEFAULT_TERMS, named_terms
 
-    described = read_robot(robot, None if gravity is None else _vector(gravity), option_values.listed(hold))
+    field = None if gravity is None else _vector(gravity)
+    described = read_robot(robot, field, option_values.listed(hold), checked_base(on_base))
     suggested = described.terms if described.terms is not None else DEFAULT_TERMS
     names = suggested if terms is None else tuple(name.strip() for name in terms.split(",") if name.strip())
     model = Model(described, named_terms(names))
@@ -110,6 +114,8 @@ def _params_document(model: Model, base: BaseParameters, left_out: list[str]) ->
         "gravity": model.robot.gravity.tolist(),
         "held": model.robot.held,
         "counts": _counts(base, left_out),
+        "base_floats": model.robot.floats,
+        **({"base_with_contacts": _with_base_rows(model, left_out)} if model.robot.floats else {}),
         "parameters": [
             {"name": c.name, "unit": c.unit, "nominal": c.nominal}
             for c in base.layout.columns
@@ -131,6 +137,14 @@ def _counts(base: BaseParameters, left_out: list[str]) -> dict[str, int]:
     return {"standard": standard, "zero": len(base.zero), "base": len(base)}
 
 
+def _with_base_rows(model: Model, left_out: list[str]) -> int:
+    """Number of base parameters if the wrench on a floating base is known in addition to the efforts."""
+    from steelyard.model.base_parameters import base_parameters
+
+    every = replace(model, robot=replace(model.robot, actuated=model.robot.joint_names))
+    return len(base_parameters(every, left_out))
+
+
 def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> None:
     counts = _counts(base, left_out)
     say(
@@ -142,6 +156,11 @@ def _show_params(model: Model, base: BaseParameters, left_out: list[str]) -> Non
         f"Base parameters chosen by rank: smallest kept column {base.smallest_kept:.2g}, largest dropped column "
         f"{base.largest_dropped:.2g} (0 = dependent)"
     )
+    if model.robot.floats:
+        say(
+            f"The base floats. From the efforts of its limbs alone, with nothing touching them: {len(base)} base "
+            f"parameters, listed here. Where every contact force is measured too: {_with_base_rows(model, left_out)}"
+        )
     say("without effect on effort: " + (", ".join(base.layout.names[k] for k in base.zero) or "none"))
     for link in model.robot.links:
         if link.lumps:

@@ -91,6 +91,11 @@ def identified_model(
     how far away they are. `allow_infeasible` takes the result's own set, or its base values on the kept columns, as
     they are. `load` names a payload of the model that the export carries.
     """
+    if model.robot.floats:
+        raise ModelError(
+            f"The base of '{model.robot.name}' floats, and its limbs' efforts do not determine the base's own "
+            "parameters: there is no complete set to export. The identified values are in result.json and standard.csv."
+        )
     if result.carried is not None:
         model = replace(model, carried=result.carried)
     if model.layout.names != result.base.layout.names:

@@ -24,6 +24,26 @@ DATA_CODES = (
         "robots.md",
     ),
     FindingCode(
+        "base-assumed-fixed",
+        "robot",
+        ("warning",),
+        ("formats",),
+        "the robot is read as bolted to the ground, but it has several limbs that are named as legs, or an IMU on its "
+        "base: if the base moved in the recordings, every result is wrong",
+        'state `base = "floating"` and record the motion of the base, or `base = "fixed"` if it did not move',
+        "robots.md#a-base-that-is-not-bolted-down",
+    ),
+    FindingCode(
+        "contacts-unknown",
+        "log",
+        ("info",),
+        ("regression",),
+        "the base floats and the forces on the limbs are not measured, so every row is used as if nothing touched "
+        "them; the base's own parameters and the total mass have no effect on the limbs' efforts",
+        "record the robot while it hangs, or use the parts of the logs in which the limbs are in the air",
+        "floating.md",
+    ),
+    FindingCode(
         "several-bases",
         "robot",
         ("warning",),
@@ -131,10 +151,10 @@ DATA_CODES = (
         "missing-value",
         "log",
         ("error",),
-        ("signals",),
-        "`steelyard init` cannot determine a drive gain or a gear ratio from the log; the project file has an empty "
-        "list there",
-        "write one number per joint into the project file",
+        ("signals", "project"),
+        "`steelyard init` cannot determine a drive gain or a gear ratio from the log, or does not find the columns of "
+        "a floating base's motion; the project file has an empty list or a comment there",
+        "write one number per joint, or the names of the columns, into the project file",
         "logs.md",
     ),
     FindingCode(

@@ -14,6 +14,7 @@ from steelyard.estimators.least_squares import joint_deviations, refit
 from steelyard.findings import Finding
 from steelyard.identification.term_selection import independent_runs
 from steelyard.model.base_parameters import BaseParameters
+from steelyard.model.floating.base_motion import ROWS
 from steelyard.regression.folds import GuardedFold, guarded_folds, stretches
 from steelyard.regression.information import Information, Time, stacked, triangular
 from steelyard.regression.problem import Problem
@@ -168,12 +169,12 @@ def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array
     size = np.zeros((MIXTURES + 1, 2, problem.model.robot.dof))
     count = max(FEWEST_SAMPLES, SAMPLES // len(problem.runs))
     for run in problem.runs:
-        q, v, a, t = _thinned(run, count)
+        q, v, a, t, below = _thinned(run, count)
         if not len(t):
             continue  # a stream keeps no samples
         for k in range(MIXTURES + 1):
             speed = _rolled(v, k)
-            found = problem.model.regressor(_rolled(q, k), speed, _rolled(a, k), t, run.load)[:, columns]
+            found = problem.model.regressor(_rolled(q, k), speed, _rolled(a, k), t, run.load, below)[:, columns]
             w = np.einsum("ij,jcs->ics", problem.row_shares, found)
             squares = np.einsum("ics,cr->irs", w, root)
             squares = np.einsum("irs,irs->is", squares, squares)
@@ -183,22 +184,25 @@ def unseen_uncertainty(problem: Problem, base: BaseParameters, covariance: Array
     return np.maximum(mean[1:].mean(axis=0) - mean[0], 0.0)
 
 
-def _thinned(run: Samples, count: int) -> tuple[Array, Array, Array, Array]:
-    """q, v, a (n, m) and t (m,) [s] of about `count` clean samples, evenly spread over the beginning of the run."""
+def _thinned(run: Samples, count: int) -> tuple[Array, Array, Array, Array, Array | None]:
+    """q, v, a (n, m), t (m,) [s] and the motion of a floating base (9, m) of about `count` clean samples, evenly spread
+    over the beginning of the run."""
     most = min(sum(s.clean[1] - s.clean[0] for s in run.stretches), round(BEGINNING_S * run.rate))
     step, got = max(1, most // count), 0
-    parts = [np.zeros((3 * len(run.joints) + 1, 0))]
+    parts = [np.zeros((3 * len(run.joints) + 1 + ROWS * run.floats, 0))]
     for piece in run.open():
         stretch = run.stretches[piece.stretch]
         place = piece.first + np.arange(piece.q.shape[1])
         chosen = (place >= stretch.clean[0]) & (place < stretch.clean[1]) & (place % step == 0)
         t = stretch.start - run.stretches[0].start + place / run.rate
-        parts.append(np.concatenate([piece.q, piece.v, piece.a, t[None]])[:, chosen])
+        own = (piece.q, piece.v, piece.a, t[None], *(() if piece.base is None else (piece.base,)))
+        parts.append(np.concatenate(own)[:, chosen])
         got += int(chosen.sum())
         if got >= count:
             break
-    q, v, a, t = np.split(np.concatenate(parts, axis=1), [n := len(run.joints), 2 * n, 3 * n])
-    return q, v, a, t[0]
+    n = len(run.joints)
+    q, v, a, t, base = np.split(np.concatenate(parts, axis=1), [n, 2 * n, 3 * n, 3 * n + 1])
+    return q, v, a, t[0], base if run.floats else None
 
 
 def _rolled(x: Array, mixture: int) -> Array:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from steelyard._arrays import Array
 from steelyard._notebook import Displayed
-from steelyard.errors import ModelError
+from steelyard.errors import ModelError, few
 from steelyard.model.columns import Columns, Filling, Mechanism
+from steelyard.model.floating.base_motion import ROWS, random_base
+from steelyard.model.floating.dynamics import FloatingDynamics
 from steelyard.model.loop_dynamics import LoopDynamics
 from steelyard.model.parameters import Layout
 from steelyard.model.payload import UNLOADED, Payload
@@ -41,6 +43,9 @@ class Model(Displayed):
 
     A robot with loops has the columns of its tree and one row per axis (`LoopDynamics`). Samples at which its loops
     cannot be closed are NaN in every result, and `fill` returns their mask.
+
+    A robot on a floating base (`Robot.floats`) needs the motion of its base, `base` (9, N), in addition to q, v and a
+    of its axes: see `model.floating.base_motion`.
     """
 
     robot: Robot
@@ -49,6 +54,12 @@ class Model(Displayed):
     payloads: Sequence[Payload] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
+        if self.robot.floats and self.robot.loops:
+            raise ModelError(
+                f"The base of '{self.robot.name}' floats and its joints form loops "
+                f"({few([loop.name for loop in self.robot.loops], 3)}), which is not supported together. Hold the "
+                'joints of the loops (--hold), or state base = "fixed" if the base did not move in the recordings.'
+            )
         object.__setattr__(self, "terms", self.columns.terms)
         object.__setattr__(self, "payloads", self.columns.payloads)
 
@@ -68,7 +79,9 @@ class Model(Displayed):
         return LoopDynamics(self.robot, TreeDynamics(self.columns)) if self.robot.loops else None
 
     @cached_property
-    def _dynamics(self) -> TreeDynamics | LoopDynamics:
+    def _dynamics(self) -> TreeDynamics | LoopDynamics | FloatingDynamics:
+        if self.robot.floats:
+            return FloatingDynamics(self.robot, TreeDynamics(self.columns, tuple(self.robot.axis_index.tolist())))
         return self.looped or TreeDynamics(self.columns)
 
     @property
@@ -144,12 +157,20 @@ class Model(Displayed):
         """
         return self._dynamics.fill(motion, tile, load)
 
-    def regressor(self, q: Array, v: Array, a: Array, t: Array | None = None, load: str = UNLOADED) -> Array:
+    def regressor(
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        t: Array | None = None,
+        load: str = UNLOADED,
+        base: Array | None = None,
+    ) -> Array:
         """W as (n, C, N): row j of sample s is W[j, :, s]. For long logs use `observe`, which never stores it.
 
-        t (N,) [s] is needed only if a term uses the time.
+        t (N,) [s] is needed only if a term uses the time, base (9, N) only on a floating base.
         """
-        motion = self._motion(q, v, a, t)
+        motion = self._motion(q, v, a, t, base=base)
         tile = np.empty((len(self.places), motion.q.shape[1]))
         lost = self.fill(motion, tile, load)
         if lost is not None:
@@ -170,12 +191,14 @@ class Model(Displayed):
         t: Array | None = None,
         past: dict[str, Any] | None = None,
         load: str = UNLOADED,
+        base: Array | None = None,
     ) -> Array:
         """Inverse dynamics τ (n, N) with standard parameters theta (C,).
 
         t (N,) [s] is needed only if a term uses the time; `past` carries the state of terms from one call to the next.
+        base (9, N) is the motion of a floating base.
         """
-        motion, theta = self._motion(q, v, a, t, past), self.bearing(self._checked(theta), load)
+        motion, theta = self._motion(q, v, a, t, past, base), self.bearing(self._checked(theta), load)
         return self._dynamics.torque(motion, theta, load)
 
     def load(self, motion: Motion, load: str = UNLOADED) -> Array:
@@ -185,7 +208,8 @@ class Model(Displayed):
 
     def mass_matrix(self, q: Array, theta: Array) -> Array:
         """M(q) (n, n, N), rotor inertias included."""
-        return self._dynamics.mass_matrix(self._motion(q, q, q, t=np.zeros(0)).q, self._checked(theta))
+        motion = self._motion(q, q, q, t=np.zeros(0), base=self._still(q))
+        return self._dynamics.mass_matrix(motion.q, self._checked(theta))
 
     def forward(self, q: Array, v: Array, tau: Array, theta: Array) -> Array:
         """Forward dynamics q̈ (n, N): the acceleration due to τ of independent samples; no term may have a state."""
@@ -196,7 +220,11 @@ class Model(Displayed):
                 f"Forward dynamics needs torques that depend on q, v and linearly on a only; {', '.join(looking_back)} "
                 "do not. Remove those terms from this model."
             )
-        return self._dynamics.forward(*self._motion(q, v, tau)[:3], theta)
+        return self._dynamics.forward(*self._motion(q, v, tau, base=self._still(q))[:3], theta)
+
+    def _still(self, q: Array) -> Array | None:
+        """The motion of a floating base that is at rest far from any mass; None on a fixed base."""
+        return np.zeros((ROWS, np.shape(q)[-1])) if self.robot.floats else None
 
     @cached_property
     def nonzero(self) -> NDArray[np.bool_]:
@@ -211,7 +239,8 @@ class Model(Displayed):
         """
         q = self.random_positions(rng, count)
         v, a = rng.normal(size=q.shape), rng.normal(size=q.shape)
-        w = self.regressor(q, v, a, rng.uniform(0.0, 3600.0, q.shape[1]))
+        t = rng.uniform(0.0, 3600.0, q.shape[1])
+        w = self.regressor(q, v, a, t, base=random_base(rng, q.shape[1]) if self.robot.floats else None)
         for turn, (payload, own, link) in enumerate(self.loads.values(), start=1):
             states = slice(turn, None, len(self.loads) + 1)
             w[:, own, states] = np.einsum("jks,kp->jps", w[:, link, states], payload.on_link)
@@ -230,7 +259,13 @@ class Model(Displayed):
         return self._dynamics.random_positions(rng, low, high, count)
 
     def _motion(
-        self, q: Array, v: Array, a: Array, t: Array | None = None, past: dict[str, Any] | None = None
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        t: Array | None = None,
+        past: dict[str, Any] | None = None,
+        base: Array | None = None,
     ) -> Motion:
         if t is None and TIME in self.uses:
             timed = ", ".join(term.name for term in self.terms if TIME in uses(term))
@@ -239,7 +274,12 @@ class Model(Displayed):
         if any(x.ndim != 2 or x.shape != arrays[0].shape or len(x) != self.robot.dof for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays)
             raise ModelError(f"q, v and a must all be ({self.robot.dof}, samples), one row per axis, not {shapes}.")
-        return Motion(*arrays, t=t, past={} if past is None else past)
+        if self.robot.floats and (base is None or base.shape != (ROWS, arrays[0].shape[1])):
+            raise ModelError(
+                f"The base of '{self.robot.name}' floats: give its motion, base ({ROWS}, samples), in addition to q, v "
+                'and a, or read the robot with base = "fixed".'
+            )
+        return Motion(*arrays, t=t, past={} if past is None else past, base=base)
 
     def _checked(self, theta: Array) -> Array:
         theta = np.asarray(theta, float)

@@ -15,13 +15,13 @@ from steelyard._notebook import Displayed
 from steelyard.errors import RobotError, check_name, choices
 from steelyard.findings import Finding
 from steelyard.model.loops import JointLoop, Loop, check_loop, reach
-from steelyard.model.parameters import skew, transformed_inertia
+from steelyard.model.parameters import skew
 from steelyard.model.pose import Pose
 from steelyard.model.springs import GasCompensator, Spring, check_spring
 
 JointKind = Literal["revolute", "continuous", "prismatic"]
-# Degrees of freedom of a joint in a file. A free one (the platform of a parallel robot) is read as six joints in a row,
-# `Joint.bare`, on links without mass, `Link.virtual`.
+# Degrees of freedom of a joint in a file. A free one (a floating base, the platform of a parallel robot) is read as six
+# joints in a row, `Joint.bare`, on links without mass, `Link.virtual`.
 DEGREES_OF_FREEDOM: dict[str, int] = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6}
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 BASE = -1
@@ -130,7 +130,8 @@ class Robot(Displayed):
     `loops` close the tree; then `actuated` names the joints with motors and encoders, as many as the robot has degrees
     of freedom: its `axes`. All others are passive and follow. `home` (joints,) is a posture near which the loops close:
     it selects one of several assembly modes. `legs` lists the joints of legs of the same design, in the same order in
-    each. Without loops every joint is an axis.
+    each. Without loops every joint is an axis, except the six coordinates of a floating base: they are axes only where
+    `actuated` lists them, because the wrench on the base is known (`Robot.floats`).
 
     `coupling` (n, n) maps axis to motor velocities, both on the joint side: q̇_motor = C q̇, τ = Cᵀ τ_motor. `terms`
     names the terms that the robot's file suggests to identify in addition to the links; None without a suggestion.
@@ -186,7 +187,14 @@ class Robot(Displayed):
     @cached_property
     def axis_names(self) -> tuple[str, ...]:
         """Names of the joints driven by motors, in the order of every measured q, v, a and effort."""
-        return self.joint_names if self.actuated is None else self.actuated
+        return self.joint_names[6 * self.floats :] if self.actuated is None else self.actuated
+
+    @cached_property
+    def floats(self) -> bool:
+        """Whether the base moves: the first six joints are a free body that carries all others, in no loop."""
+        free = self.parents[:6] == (BASE, 0, 1, 2, 3, 4) and all(joint.bare for joint in self.joints[:6])
+        alone = free and len(self.joints) > 6 and BASE not in self.parents[6:]
+        return alone and all(min(self._joints_of(loop)) >= 6 for loop in self.loops)
 
     @cached_property
     def axis_index(self) -> NDArray[np.int64]:
@@ -204,14 +212,16 @@ class Robot(Displayed):
 
     @cached_property
     def tree(self) -> Robot:
-        """The robot with its loops cut and every joint an axis; itself without loops."""
-        if not self.loops:
+        """The robot with its loops cut and every joint an axis; itself without loops on a fixed base. The acceleration
+        of a floating base is taken as an accelerometer measures it, so gravity is zero then."""
+        if not self.loops and not self.floats:
             return self
         coupling = None
         if self.coupling is not None:
             coupling = np.eye(len(self.joints))
             coupling[np.ix_(self.axis_index, self.axis_index)] = self.coupling
-        return replace(self, loops=(), actuated=None, home=None, legs=(), coupling=coupling)
+        gravity, actuated = (np.zeros(3), self.joint_names) if self.floats else (self.gravity, None)
+        return replace(self, loops=(), actuated=actuated, home=None, legs=(), coupling=coupling, gravity=gravity)
 
     @cached_property
     def reach(self) -> NDArray[np.bool_]:
@@ -309,20 +319,6 @@ class Robot(Displayed):
         return replace(self, gravity=g)
 
 
-def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
-    """The link with the bodies on fixed joints added to its nominal inertia and stored as lumps.
-
-    A link of unknown inertia stays unknown; a lump without inertia (a frame, a flange) adds nothing.
-    """
-    if link.inertia is None:
-        return replace(link, lumps=link.lumps + tuple(lumps))
-    total = link.inertia.copy()
-    for lump in lumps:
-        if lump.inertia is not None:
-            total = total + transformed_inertia(lump.inertia, lump.pose.rotation, lump.pose.position)
-    return replace(link, inertia=total, lumps=link.lumps + tuple(lumps))
-
-
 def _check_names(robot: Robot) -> None:
     """Raises an error for springs and loops whose names are taken."""
     for what, names in (("springs", [s.name for s in robot.springs]), ("loops", [k.name for k in robot.loops])):
@@ -340,7 +336,7 @@ def _check_names(robot: Robot) -> None:
 def _check_actuation(robot: Robot) -> None:
     """Raises an error for axes that are not joints of the robot, and for a robot with loops that names none."""
     if not robot.loops:
-        if robot.actuated is not None and robot.actuated != robot.joint_names:
+        if robot.actuated not in (None, robot.joint_names, robot.joint_names[6 * robot.floats :]):
             raise RobotError(
                 f"Robot '{robot.name}' lists actuated joints but has no loops: every joint of an open robot is driven. "
                 "Add the loops that move the passive ones, or remove 'actuated'."

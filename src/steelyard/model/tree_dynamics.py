@@ -23,9 +23,19 @@ from steelyard.model.terms.springs import nominal_spring_torque
 @final
 @dataclass(frozen=True)
 class TreeDynamics:
-    """W and τ of a tree, one row per joint. Parameters theta (C,) include the load case already (`Columns.bearing`)."""
+    """W and τ of a tree, one row per joint. Parameters theta (C,) include the load case already (`Columns.bearing`).
+
+    `axes` are the joints that have rows in W, in order; None for all. τ has a row for every joint.
+    """
 
     columns: Columns
+    axes: tuple[int, ...] | None = None
+
+    @cached_property
+    def _row(self) -> dict[int, int]:
+        """The row of W of every joint that has one."""
+        axes = range(len(self.columns.robot.joints)) if self.axes is None else self.axes
+        return {joint: row for row, joint in enumerate(axes)}
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -33,9 +43,13 @@ class TreeDynamics:
 
         `fill` writes its tiles in this order, so that the zeros of W cost nothing.
         """
-        rigid = [(j, int(column)) for j, body in self._carried_bodies for column in self.columns.inertial_index[body]]
+        rigid = [
+            (self._row[j], int(column))
+            for j, body in self._carried_bodies
+            for column in self.columns.inertial_index[body]
+        ]
         other = dict.fromkeys(
-            (entry.row, self.columns.layout.index(entry.column.name))
+            (self._row[entry.row], self.columns.layout.index(entry.column.name))
             for filling in self.columns.fillings
             for entry in filling.entries
         )
@@ -43,9 +57,12 @@ class TreeDynamics:
 
     @cached_property
     def _carried_bodies(self) -> list[tuple[int, int]]:
-        """(joint, body) for every link with mass that a joint carries."""
+        """(joint, body) for every link with mass that a joint with a row carries."""
         return sorted(
-            (j, body) for body, i in enumerate(self.columns.robot.bodies) for j in self.columns.robot.ancestors(int(i))
+            (j, body)
+            for body, i in enumerate(self.columns.robot.bodies)
+            for j in self.columns.robot.ancestors(int(i))
+            if j in self._row
         )
 
     @cached_property
@@ -68,7 +85,8 @@ class TreeDynamics:
         out = []
         taken: set[int] = set()
         for filling in self.columns.fillings:
-            target = [where[entry.row, self.columns.layout.index(entry.column.name)] for entry in filling.entries]
+            places = ((self._row[entry.row], entry.column.name) for entry in filling.entries)
+            target = [where[row, self.columns.layout.index(name)] for row, name in places]
             if len(set(target)) != len(target):
                 raise ModelError(f"Term '{filling.term.name}' fills one entry of the regressor twice.")
             if not target:

@@ -92,6 +92,11 @@ class Online:
         resample: bool = False,
         name: str = "stream",
     ) -> None:
+        if model.robot.floats:
+            raise EstimationError(
+                f"The base of '{model.robot.name}' floats, and a stream does not carry its motion: identify the log "
+                'when it is complete (steelyard identify), or read the robot with base = "fixed" if the base is held.'
+            )
         if preparation.rate_hz is None:
             raise DataError("A stream needs its sample rate: set rate_hz [Hz] in [prepare].")
         if not model.knows_load:

@@ -13,15 +13,18 @@ from textwrap import wrap
 
 from steelyard.errors import OutputError
 from steelyard.estimators import ESTIMATORS
+from steelyard.findings import Finding
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.formats.robots.holding import hold
+from steelyard.formats.robots.bases import Base
+from steelyard.formats.robots.holding import bolted, hold
 from steelyard.model.robot import Robot
 from steelyard.project.output_folder import write_files
 from steelyard.signals.channels import GAIN_PER
 from steelyard.signals.guess import Guess, GuessedRuns, GuessedSignal, guess_channels, guess_runs
 from steelyard.signals.guess.absent_joints import absence_finding, absent_joints
+from steelyard.signals.guess.base import GuessedBase, guess_base
 from steelyard.signals.guess.choose import COMMANDED
 from steelyard.signals.guess.names import range_of
 
@@ -50,29 +53,47 @@ def draft_project(
     time: str | None = None,
     rate_hz: float | None = None,
     held: Sequence[str] = (),
+    base: Base | None = None,
 ) -> Draft:
     """The project file for these logs; paths in it are relative to `path`.
 
     `time` names the column of the clock, `rate_hz` is the rate of the rows of logs without a clock. `held` are joints
-    that do not move ("finger*=0.02"); joints that the logs do not have are held too.
+    that do not move ("finger*=0.02"); joints that the logs do not have are held too. `base` is fixed or floats.
     """
-    described = read_robot(robot, held=held)
+    described = read_robot(robot, held=held, base=base)
     recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     absent = absent_joints(recordings[0].columns, described)
     if absent:
         said, described = described.findings, hold(described, absent)
         described = replace(described, findings=(*said, absence_finding(absent, described.held)))
-    guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
+    guess = guess_channels(recordings, bolted(described), HEADERS, time=time, rate_hz=rate_hz)
+    moving = None
+    if described.floats:
+        taken = [guess.time.column, *(column for one in guess.signals.values() for column in one.columns)]
+        moving = guess_base(recordings[0], described, taken)
+        if moving is None:
+            guess = replace(guess, findings=(*guess.findings, _BASE_MISSING))
     runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [
         *_top(guess, logs),
         "",
-        *_settings(stated_robot(robot, path), described, (*held, *absent), guess),
+        *_settings(stated_robot(robot, path), described, (*held, *absent), base, guess),
         "",
         *_channels(guess, runs, described),
+        *(_base(moving) if described.floats else ()),
         *_runs(runs, logs, path, topic, episode),
     ]
     return Draft(path, "\n".join(lines) + "\n", guess, runs, described)
+
+
+_BASE_MISSING = Finding(
+    "missing-value",
+    "error",
+    "the base floats, and no columns were found that look like a gyroscope and an accelerometer, or like a unit "
+    "quaternion and a position, in x, y, z",
+    "base",
+    'name the columns in [channels.base], or state base = "fixed" if the base did not move',
+)
 
 
 def stated_robot(robot: str, project: Path) -> str:
@@ -117,10 +138,13 @@ def _top(guess: Guess, logs: Sequence[Path]) -> Iterator[str]:
             yield from _comment(f"{one.where}: {one.message}. {one.fix}", "  ")
 
 
-def _settings(source: str, robot: Robot, held: Sequence[str], guess: Guess) -> Iterator[str]:
+def _settings(source: str, robot: Robot, held: Sequence[str], base: Base | None, guess: Guess) -> Iterator[str]:
     gravity = ", ".join(f"{x:g}" if x % 1 else f"{x:.1f}" for x in robot.gravity.tolist())
     yield f"robot = {_quoted(source)}"
     yield f"# gravity = [{gravity}]   # m/s², in the world frame"
+    doubted = any(one.code == "base-assumed-fixed" for one in robot.findings)
+    if base is not None or doubted:
+        yield f"base = {_quoted(base)}" if base else '# base = "floating"   # or "fixed" if it did not move'
     if held:
         for one in robot.findings:
             if one.code == "joints-held":
@@ -177,6 +201,27 @@ def _channels(guess: Guess, runs: GuessedRuns, robot: Robot) -> Iterator[str]:
         if other.why == COMMANDED:
             said = "[channels.reference] is for commanded positions, for estimators that simulate"
             yield from _comment(f"{said}: {range_of(other.columns)}")
+
+
+def _base(moving: GuessedBase | None) -> Iterator[str]:
+    """[channels.base]: the motion of a floating base."""
+    yield ""
+    yield "[channels.base]"
+    if moving is None:
+        yield "# FILL IN: an IMU on the base, or its pose, each with columns in the order x, y, z (x, y, z, w):"
+        yield '# gyroscope = { columns = [ … ], unit = "rad/s" }       # or "deg/s"'
+        yield '# accelerometer = { columns = [ … ], unit = "m/s2" }    # or "g"'
+        yield '# orientation = { columns = [ … ], unit = "xyzw" }      # or "wxyz"'
+        yield '# position = { columns = [ … ], unit = "m" }            # or "mm"'
+        return
+    for kind, reason in moving.why.items():
+        signal = getattr(moving.channels, kind)
+        yield from _comment(f"{kind}: {reason}")
+        yield f"{kind} = {{ columns = [{', '.join(map(_quoted, signal.columns))}], unit = {_quoted(signal.unit)} }}"
+    if moving.channels.link:
+        yield f"link = {_quoted(moving.channels.link)}   # the frame of the sensor, in the robot file"
+    else:
+        yield "# xyz = [0.0, 0.0, 0.0]   # place of that frame on the base [m], rpy its rotation [rad], link its body"
 
 
 def _side(signal: GuessedSignal) -> Iterator[str]:

@@ -23,6 +23,7 @@ from steelyard.design.ramps import ramped, whole_steps
 from steelyard.errors import DataError, ModelError, ProjectError, choices
 from steelyard.formats.motion_limits import Allowed, own_limits, read_limits
 from steelyard.formats.robots import builtin_robots, read_robot
+from steelyard.formats.robots.bases import on_base
 from steelyard.identification.result import Identification
 from steelyard.model.base_parameters import BaseParameters, base_parameters
 from steelyard.model.model import Model
@@ -191,16 +192,22 @@ def _plainly(x: float) -> str:
     return f"{x:.0f}" if x >= 1000.0 else f"{x:.3g}"
 
 
+_HELD = ("The base floats: the motion is that of the limbs while the base is held, for instance in a stand.",)
+
+
 def subject_of(robot: str, terms: Sequence[str] | None = None, held: Sequence[str] = ()) -> Subject:
     """A robot by name or file with these terms (default: its plain ones); or a project file, with its own terms and
     payloads. `held` are joints that do not move ("finger*=0.02")."""
     if is_project(robot):
         project = read_project(robot).holding(held)
-        model = project.model()
-        return _designable(Subject(model, model.layout.nominal, project.robot_source))
+        notes = _HELD if project.robot().floats else ()
+        model = (project.with_spec(base="fixed") if notes else project).model()
+        return _designable(Subject(model, model.layout.nominal, project.robot_source, notes=notes))
     described = read_robot(robot, held=held)
+    notes = _HELD if described.floats else ()
+    described = on_base(described, "fixed") if notes else described
     model = Model(described, named_terms(plain_terms(described) if terms is None else terms))
-    return Subject(model, model.layout.nominal, robot)
+    return Subject(model, model.layout.nominal, robot, notes=notes)
 
 
 def is_project(robot: str) -> bool:
@@ -217,6 +224,11 @@ def subject_of_result(given: Path, robot: str | None = None) -> Subject:
     """The model of a result, and the information in the result; `robot`, if named too, must be its robot."""
     opened = reopen(given, [])
     model, result = opened.model, opened.result
+    if model.robot.floats:
+        raise ProjectError(
+            f"The base of '{model.robot.name}' floats, so its information does not add up with that of a motion on a "
+            f"base that is held. Design the motion without it: steelyard excite {opened.project.spec.robot}"
+        )
     if robot is not None and read_robot(robot).sha256 != model.robot.sha256:
         raise ProjectError(
             f"The result '{given}' is of robot '{opened.project.spec.robot}', not of '{robot}': remove the robot "

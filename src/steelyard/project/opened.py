@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from steelyard.estimators import Estimator, named_estimator
 from steelyard.formats.logs import read_recording
 from steelyard.formats.robots import read_robot
+from steelyard.formats.robots.bases import Base
 from steelyard.formats.robots.holding import hold
 from steelyard.formats.robots.toml_springs import SpringTable, with_springs
 from steelyard.model.model import Model
@@ -53,19 +54,20 @@ class Opened:
         gravity: Sequence[float] | None,
         springs: Sequence[SpringTable],
         held: Sequence[str] = (),
+        base: Base | None = None,
     ) -> Robot:
-        """The robot of a built-in name or a file, optionally with another gravity [m/s²], more springs and joints held
-        ("finger*=0.02" [rad | m])."""
+        """The robot of a built-in name or a file, optionally with another gravity [m/s²], more springs, joints held
+        ("finger*=0.02" [rad | m]), and a base that is fixed or floats."""
 
         def as_described() -> Robot:
-            return read_robot(source)
+            return read_robot(source, base=base)
 
         def as_mounted() -> Robot:
-            described = self._once(("robot file", *_place(source)), as_described)
+            described = self._once(("robot file", *_place(source), base), as_described)
             mounted = described if gravity is None else described.with_gravity(gravity)
             return hold(with_springs(mounted, springs), held)
 
-        return self._once(("robot", *_place(source), gravity, springs, held), as_mounted)
+        return self._once(("robot", *_place(source), gravity, springs, held, base), as_mounted)
 
     def recording(
         self, logs: Sequence[Path], run: RunSpec, channels: ChannelsSpec, count: int, progress: Progress | None = None

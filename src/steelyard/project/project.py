@@ -141,7 +141,8 @@ class Project:
     def robot(self) -> Robot:
         """A built-in robot by its name, or one from a path relative to the project file, with the project's springs,
         and its joints that do not move held."""
-        return self.opened.robot(self.robot_source, self.spec.gravity, self.spec.spring, self.spec.hold)
+        spec = self.spec
+        return self.opened.robot(self.robot_source, spec.gravity, spec.spring, spec.hold, spec.base)
 
     def log_files(self, run: RunSpec) -> list[Path]:
         """The files of a run, in the order in which they continue each other."""

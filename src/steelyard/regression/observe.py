@@ -22,7 +22,7 @@ from steelyard.regression.information import KNOWN, MOST_BLOCKS, BlockKey, Infor
 from steelyard.regression.periods import SpeedRecord
 from steelyard.regression.problem import Problem
 from steelyard.signals.recording import Progress
-from steelyard.signals.samples import Piece, Samples
+from steelyard.signals.samples import Piece, Samples, joined
 
 # Samples per regressor call: three lanes. The tile of a six-axis arm (0.8 MB) stays in the second-level cache, and the
 # overhead of a call is spread over enough samples.
@@ -84,7 +84,7 @@ def stream_rows(
         tiles = TileRows(problem, decimator, run, memory, shifts)
         for piece in _tiles(pieces, stretch.clean, width):
             t = stretch.start + (piece.first + np.arange(piece.q.shape[1])) / run.rate - begin
-            for rows in tiles.push(piece.q, piece.v, piece.a, piece.effort, t):
+            for rows in tiles.push(piece.q, piece.v, piece.a, piece.effort, t, piece.base):
                 centre = stretch.clean[0] + rows.number * decimator.factor + decimator.half
                 inside = (centre >= stretch.window[0]) & (centre < stretch.window[1])
                 yield rows._replace(
@@ -117,7 +117,9 @@ class TileRows:
         self.late = LateEfforts(problem, decimator, run.rate, shifts)
         self.past: dict[str, Any] = {}
 
-    def push(self, q: Array, v: Array, a: Array, effort: Array, t: Array) -> Iterator[RowBatch]:
+    def push(
+        self, q: Array, v: Array, a: Array, effort: Array, t: Array, base: Array | None = None
+    ) -> Iterator[RowBatch]:
         """The rows completed by a tile of motion and raw effort (n, T) at times t (T,) [s] since the run's start.
 
         Their numbers count from the start of the part, and `inside` says that the loops close in all of their support.
@@ -125,7 +127,7 @@ class TileRows:
         """
         model, n, places = self.problem.model, len(q), len(self.problem.model.places)
         buffer = self.memory if q.shape[1] == self.memory.shape[1] else self.memory[:, : q.shape[1]]
-        lost = model.fill(Motion(q, v, a, t, past=self.past), buffer[:places], self.load)
+        lost = model.fill(Motion(q, v, a, t, past=self.past, base=base), buffer[:places], self.load)
         if lost is not None:
             buffer[-1] = lost
         buffer[places : places + n] = v
@@ -306,24 +308,19 @@ def _batches(rows: Iterator[RowBatch], least: int) -> Iterator[RowBatch]:
 def _tiles(pieces: Iterator[Piece], clean: tuple[int, int], size: int) -> Iterator[Piece]:
     """Pieces cut to the clean [first, stop) of their stretch and cut into tiles of `size` counted from `first`."""
     first, stop = clean
-    held: list[tuple[Array, ...]] = []
+    held: list[Piece] = []
     have, position = 0, first
     for piece in pieces:
         at, high = max(first - piece.first, 0), min(stop - piece.first, piece.q.shape[1])
         while at < high:
             take = min(size - have, high - at)
-            held.append(tuple(x[:, at : at + take] for x in piece[2:]))
+            held.append(piece.part(at, at + take))
             have, at = have + take, at + take
             if have == size:
-                yield _joined(piece.stretch, position, held)
+                yield joined(held)._replace(first=position)
                 held, have, position = [], 0, position + size
     if held:
-        yield _joined(0, position, held)
-
-
-def _joined(stretch: int, first: int, held: list[tuple[Array, ...]]) -> Piece:
-    q, v, a, effort = (np.concatenate(parts, axis=1) for parts in zip(*held, strict=True))
-    return Piece(stretch, first, q, v, a, effort)
+        yield joined(held)._replace(first=position)
 
 
 # A joint's contribution to a row: its coefficient, its index, and the entries of the tile that give the columns: an

@@ -71,6 +71,11 @@ class Problem(Displayed):
                     f"Run '{run.name}' has joints {', '.join(run.joints)}; robot '{robot.name}' has "
                     f"{', '.join(robot.axis_names)}."
                 )
+            if robot.floats and not run.floats:
+                raise DataError(
+                    f"The base of '{robot.name}' floats and run '{run.name}' has no motion of it: name its "
+                    "columns in [channels.base], or give `base` (9, N) to Samples.from_arrays."
+                )
         for k, run in enumerate(self.runs):
             for other in self.runs[:k]:
                 if overlap(run, other):
@@ -236,6 +241,19 @@ class Problem(Displayed):
                 "declare a [[payload]] of this name to separate it from the robot",
             )
 
+    def _contact_findings(self) -> Iterator[Finding]:
+        robot = self.model.robot
+        if robot.floats and len(robot.axis_names) < len(robot.joints):
+            yield Finding(
+                "contacts-unknown",
+                "info",
+                f"the base of '{robot.name}' floats and no contact force is known: its limbs are taken as touching "
+                f"nothing in all rows, and neither the parameters of '{robot.links[5].name}' nor the total mass can be "
+                "determined",
+                robot.links[5].name,
+                "use parts of the logs (seconds) in which the limbs hang free",
+            )
+
     def _spring_findings(self) -> Iterator[Finding]:
         robot = self.model.robot
         left_out = robot.springs and not any(term.name == Springs.name for term in self.model.terms)
@@ -258,6 +276,7 @@ class Problem(Displayed):
         travel = np.max([run.travel for run in self.runs], axis=0)
         told = self.model.robot.findings + tuple(finding for run in self.runs for finding in run.findings)
         told += tuple(self._limit_findings())
+        told += tuple(self._contact_findings())
         told += tuple(self.constant_effort_findings()) + tuple(self._load_findings()) + tuple(self._spring_findings())
         return told + tuple(
             Finding(

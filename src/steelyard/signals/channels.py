@@ -11,6 +11,7 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.errors import DataError, choices
 from steelyard.model.robot import Robot
+from steelyard.signals.base_channels import BaseChannels, ResolvedBase, resolved_base
 
 T = TypeVar("T", float, str)
 PerJoint = T | Sequence[T] | Mapping[str, T]
@@ -85,6 +86,7 @@ class ChannelMap:
     """The whole map: a clock, positions, efforts, and velocities where they were logged.
 
     `reference` and `reference_v` are commanded positions and velocities, used by estimators that simulate the runs.
+    `base` is the motion of a floating base.
     """
 
     time: str
@@ -94,6 +96,7 @@ class ChannelMap:
     v: Signal | None = None
     reference: Signal | None = None
     reference_v: Signal | None = None
+    base: BaseChannels | None = None
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,9 @@ class ResolvedChannels:
     drives: Drives
     reference: Linear | None = None
     reference_v: Linear | None = None
+    base: ResolvedBase | None = None
 
-    def places(self, signal: Linear) -> list[int]:
+    def places(self, signal: Linear | ResolvedBase) -> list[int]:
         """Rows of a signal's columns among the values that are read (all `columns` but the clock)."""
         return [self.columns.index(name) - 1 for name in signal.columns]
 
@@ -137,7 +141,7 @@ class ResolvedChannels:
     def columns(self) -> tuple[str, ...]:
         """Every column to be read once, the clock first."""
         named = (self.time, *self.q.columns, *(self.v.columns if self.v else ()), *self.effort.columns)
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys((*named, *(self.base.columns if self.base else ()))))
 
     @property
     def has_reference(self) -> bool:
@@ -186,7 +190,10 @@ def resolve(channels: ChannelMap, robot: Robot) -> ResolvedChannels:
     _check_shared(channels.time, torque, *motion.values())
     q, v, *references = motion.values()
     assert q is not None
-    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], q, torque, v, drives, *references)
+    base = resolved_base(channels.base, robot)
+    if base is not None:
+        _check_shared(channels.time, torque, base, *motion.values())
+    return ResolvedChannels(channels.time, TIME_UNITS[channels.time_unit], q, torque, v, drives, *references, base=base)
 
 
 def _motion(label: str, signal: Signal, units: dict[str, tuple[str, float]], robot: Robot) -> Linear:
@@ -237,11 +244,13 @@ def _drives(effort: Signal, robot: Robot) -> Drives:
     )
 
 
-def _check_shared(time: str, *signals: Linear | None) -> None:
+def _check_shared(time: str, *signals: Linear | ResolvedBase | None) -> None:
     names = [time, *(name for signal in signals if signal is not None for name in signal.columns)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"Column {', '.join(twice)} is used by more than one signal (time, q, v, effort, references).")
+        raise DataError(
+            f"Column {', '.join(twice)} is used by more than one signal (time, q, v, effort, references, base)."
+        )
 
 
 def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:

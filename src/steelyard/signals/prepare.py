@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -29,7 +29,7 @@ from steelyard.signals.derivatives import (
 from steelyard.signals.log_findings import log_findings
 from steelyard.signals.recording import CHUNK_ROWS, Progress, Recording
 from steelyard.signals.references import commanded, reference_history
-from steelyard.signals.samples import Commanded, Piece, Samples, Stretch
+from steelyard.signals.samples import Commanded, Piece, Samples, Stretch, joined
 from steelyard.signals.spectrum import quanta, rounding_findings
 
 BLOCK = 32768
@@ -139,6 +139,7 @@ def prepare(
         position_noise=plan.noise[0],
         velocity_noise=plan.noise[1],
         derive=plan.derive,
+        floats=resolved.base is not None,
         resampled=plan.resamples,
     )
 
@@ -234,6 +235,7 @@ class _Plan:
     def pieces(self) -> Iterator[Piece]:
         """The samples in fixed blocks counted from each stretch's start, independent of the reader's chunks."""
         rows = clean(self.recording, self.channels, self.chunk_rows, self.settings.missing == "drop", Tally())
+        rows = self._continued(rows)
         spans = groupby(split_at_gaps(rows, self.gap, self.channels.places(self.channels.q)), key=itemgetter(0))
         method = self.method
         size, halo = max(BLOCK, 4 * method.halo), method.halo
@@ -244,14 +246,15 @@ class _Plan:
                 for block in row_blocks(parts, Grid(start, self.rate, count, size), halo / self.rate, self.gap):
                     q, v, effort = self._picked(block.x)
                     q, v, a = method(block.t, q, v, block.grid)
-                    yield Piece(number, block.first, q, v, a, interpolated(block.t, effort, block.grid))
+                    effort = interpolated(block.t, effort, block.grid)
+                    yield Piece(number, block.first, q, v, a, effort, self._base(block.t, block.x, block.grid))
                 continue
             values = on_grid(parts, start, self.rate, count) if self.resamples else (part.x for part in parts)
             for first, x, left, width in _blocks(values, size, halo):
-                inner = slice(left, left + width)
                 q, v, effort = self._picked(x)
-                motion = (*self.derive(q, v), effort)
-                yield Piece(number, first, *(np.ascontiguousarray(y[:, inner]) for y in motion))
+                t = np.arange(x.shape[1]) / self.rate
+                whole = Piece(number, first - left, *self.derive(q, v), effort, self._base(t, x, t))
+                yield joined([whole.part(left, left + width)])
 
     def derive(self, q: Array, v: Array | None) -> tuple[Array, Array, Array]:
         """Positions, velocities and accelerations (n, N) of uniform rows."""
@@ -259,6 +262,30 @@ class _Plan:
             return self.method(q, v)
         t = np.arange(q.shape[1]) / self.rate
         return self.method(t, q, v, t)
+
+    def _continued(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        """Raw rows with the quaternions of a floating base as one path."""
+        base = self.channels.base
+        if base is None:
+            yield from rows
+            return
+        places = self.channels.places(base)
+        last = np.full(len(places), np.nan)
+        for part in rows:
+            x = part.x.copy()
+            x[places] = base.continued(x[places], last, int(part.number[0]) + 1, self.recording.name)
+            last = x[places, -1]
+            yield part._replace(x=x)
+
+    def _base(self, t: Array, x: Array, grid: Array) -> Array | None:
+        """Motion (9, G) of a floating base at times grid from raw rows at times t, through the filter of positions."""
+        base = self.channels.base
+        if base is None:
+            return None
+        raw, method = base(x[self.channels.places(base)]), self.method
+        if isinstance(method, Smoother):
+            return base.motion(*replace(method, noise_ratio=None)(t, raw, None, grid))
+        return base.motion(*method(raw, None))
 
     def _picked(self, x: Array) -> tuple[Array, Array | None, Array]:
         """Positions, measured velocities and efforts of raw rows."""

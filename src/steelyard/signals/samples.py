@@ -13,6 +13,7 @@ from steelyard._arrays import Array
 from steelyard._notebook import Displayed
 from steelyard.errors import DataError
 from steelyard.findings import Finding
+from steelyard.model.floating.base_motion import ROWS
 from steelyard.signals.channels import Drives
 from steelyard.signals.recording import FILE_SEPARATOR
 
@@ -32,7 +33,8 @@ class Stretch(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Consecutive samples `first`, `first + 1`, … of stretch number `stretch`; q v a effort are (n, B)."""
+    """Consecutive samples `first`, `first + 1`, … of stretch number `stretch`; q v a effort are (n, B), base is (9, B),
+    the motion of a floating base, or None."""
 
     stretch: int
     first: int
@@ -40,6 +42,20 @@ class Piece(NamedTuple):
     v: Array
     a: Array
     effort: Array
+    base: Array | None = None
+
+    def part(self, low: int, high: int) -> Piece:
+        """Its samples [low, high)."""
+        q, v, a, effort = (x[:, low:high] for x in self[2:6])
+        base = None if self.base is None else self.base[:, low:high]
+        return Piece(self.stretch, self.first + low, q, v, a, effort, base)
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Pieces of one stretch that follow each other, as one, in memory of its own."""
+    q, v, a, effort = (np.concatenate(parts, axis=1) for parts in zip(*(piece[2:6] for piece in pieces), strict=True))
+    bases = [piece.base for piece in pieces if piece.base is not None]
+    return Piece(pieces[0].stretch, pieces[0].first, q, v, a, effort, np.concatenate(bases, axis=1) if bases else None)
 
 
 class Commanded(NamedTuple):
@@ -62,8 +78,8 @@ class Samples(Displayed):
     `reference` reads the commanded motion, one per stretch; None where none was logged. `position_noise` and
     `velocity_noise` (n,) are the white noise and rounding of the log [rad | m, /s], empty if the samples do not come
     from a log or no velocity was logged. `derive` computes q, v and a (n, N) of a whole stretch from positions, and
-    velocities or None, as was done here; None where derivatives were given. `resampled`
-    says that the log's clock was uneven or had another rate.
+    velocities or None, as was done here; None where derivatives were given. `resampled` says that the log's clock was
+    uneven or had another rate, `floats` that the pieces have the motion of a floating base.
     """
 
     name: str
@@ -91,6 +107,7 @@ class Samples(Displayed):
     velocity_noise: Array = field(default_factory=lambda: np.empty(0))
     derive: Callable[[Array, Array | None], tuple[Array, Array, Array]] | None = None
     resampled: bool = False
+    floats: bool = False
 
     @property
     def used(self) -> tuple[float, float]:
@@ -125,8 +142,10 @@ class Samples(Displayed):
         a: Array,
         effort: Array,
         load: str = "none",
+        base: Array | None = None,
     ) -> Samples:
-        """Samples whose derivatives are known, e.g. simulated ones: arrays (n, N), rate in Hz."""
+        """Samples whose derivatives are known, e.g. simulated ones: arrays (n, N), rate in Hz; base (9, N) is the
+        motion of a floating base."""
         arrays = [np.ascontiguousarray(x, dtype=float) for x in (q, v, a, effort)]
         shape = (len(joints), arrays[0].shape[-1])
         for label, x in zip(("q", "v", "a", "effort"), arrays, strict=True):
@@ -135,6 +154,8 @@ class Samples(Displayed):
             if not np.all(np.isfinite(x)):
                 joint, sample = np.argwhere(~np.isfinite(x))[0]
                 raise DataError(f"Samples '{name}': {label} of {joints[joint]} is not finite at sample {sample}.")
+        if base is not None and (base.shape != (ROWS, shape[1]) or not np.all(np.isfinite(base))):
+            raise DataError(f"Samples '{name}': the motion of the base must be finite and ({ROWS}, {shape[1]}).")
         if not rate > 0:
             raise DataError(f"Samples '{name}': the rate must be positive [Hz], not {rate}.")
         count = shape[1]
@@ -147,7 +168,8 @@ class Samples(Displayed):
             lowest=np.min(arrays[0], axis=1, initial=np.inf),
             highest=np.max(arrays[0], axis=1, initial=-np.inf),
             constant_effort=np.ptp(arrays[3], axis=1) == 0.0 if count else np.ones(len(joints), bool),
-            open=lambda: iter([Piece(0, 0, *arrays)]),
+            open=lambda: iter([Piece(0, 0, *arrays, base=base)]),
+            floats=base is not None,
             load=load,
             history=("given with exact derivatives",),
         )

@@ -42,6 +42,11 @@ class Plant:
     load: str = UNLOADED
 
     def __post_init__(self) -> None:
+        if self.model.robot.floats:
+            raise ModelError(
+                f"The base of '{self.model.robot.name}' floats: how it moves depends on its contacts, which are not "
+                'simulated. Read the robot with base = "fixed" to simulate its limbs on a base that is held.'
+            )
         theta = np.array(self.theta, float)
         layout = self.model.layout
         if theta.shape != (len(layout),):

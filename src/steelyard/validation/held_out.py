@@ -197,7 +197,7 @@ def _stream(problem: Problem, run: Samples, thetas: Sequence[Array], progress: P
             t = stretch.start + sample / run.rate - run.stretches[0].start
             predicted = np.stack(
                 [
-                    model.torque(piece.q, piece.v, piece.a, theta, t, past, run.load)
+                    model.torque(piece.q, piece.v, piece.a, theta, t, past, run.load, piece.base)
                     for theta, past in zip(thetas, pasts, strict=True)
                 ]
             )
@@ -268,7 +268,7 @@ def _tiles(run: Samples) -> Iterator[Piece]:
         first, stop = run.stretches[piece.stretch].clean
         low, high = max(first - piece.first, 0), min(stop - piece.first, piece.q.shape[1])
         for at in range(low, high, TILE):
-            yield Piece(piece.stretch, piece.first + at, *(x[:, at : min(at + TILE, high)] for x in piece[2:]))
+            yield piece.part(at, min(at + TILE, high))
 
 
 @dataclass(frozen=True)

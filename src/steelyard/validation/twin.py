@@ -30,7 +30,7 @@ from steelyard.validation.twin_noise import (
     late,
     noise_like,
     residuals,
-    times_of,
+    torque_of,
     whole_stretches,
 )
 
@@ -185,12 +185,13 @@ def twin(
 
 
 class _Motion(NamedTuple):
-    """The truth of a stretch, (n, N) each: motion and joint torque."""
+    """The truth of a stretch, (n, N) each: motion and joint torque; and the motion (9, N) of a floating base."""
 
     q: Array
     v: Array
     a: Array
     torque: Array
+    base: Array | None = None
 
 
 def _motions(
@@ -200,16 +201,12 @@ def _motions(
     if problem.experiment is not None:
         try:
             driven = driven_again(problem, theta, progress)
-            return {name: [_Motion(*piece[2:]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
+            return {name: [_Motion(*piece[2:6]) for piece in run.open()] for name, run in driven.items()}, _DRIVEN
         except SimulationError:
             if must_be_driven:
                 raise
-    model = problem.model
     made = {
-        run.name: [
-            _Motion(p.q, p.v, p.a, model.torque(p.q, p.v, p.a, theta, times_of(run, p), load=run.load))
-            for p in whole_stretches(run)
-        ]
+        run.name: [_Motion(p.q, p.v, p.a, torque_of(problem, run, p, theta), p.base) for p in whole_stretches(run)]
         for run in problem.runs
     }
     return made, _MEASURED
@@ -233,7 +230,7 @@ def _noisy(
         if run.derive is not None:
             logged = v + run.velocity_noise[:, None] * rng.standard_normal(v.shape) if len(run.velocity_noise) else None
             q, v, a = run.derive(_encoded(run, q, rng), logged)
-        pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort))))
+        pieces.append(Piece(k, 0, *(np.ascontiguousarray(x) for x in (q, v, a, effort)), base=motion.base))
     return replace(run, open=lambda: iter(pieces))
 
 

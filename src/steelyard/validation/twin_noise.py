@@ -12,7 +12,7 @@ from scipy.fft import irfft, rfft, rfftfreq
 
 from steelyard._arrays import Array
 from steelyard.regression.problem import Problem
-from steelyard.signals.samples import Piece, Samples
+from steelyard.signals.samples import Piece, Samples, joined
 
 # The limit of the factor by which an absorbed part is scaled up.
 MOST_CORRECTION = 3.0
@@ -27,15 +27,20 @@ Residuals = Mapping[str, Sequence[Array]]
 
 def whole_stretches(run: Samples) -> Iterator[Piece]:
     """One piece per stretch."""
-    for k, pieces in groupby(run.open(), key=attrgetter("stretch")):
-        parts = [piece[2:] for piece in pieces]
-        yield Piece(k, 0, *(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
+    for _, pieces in groupby(run.open(), key=attrgetter("stretch")):
+        yield joined(list(pieces))._replace(first=0)
 
 
 def times_of(run: Samples, piece: Piece) -> Array:
     """Seconds since the run's start, counted as in `observe`."""
     stretch = run.stretches[piece.stretch]
     return stretch.start - run.stretches[0].start + np.arange(piece.q.shape[1]) / run.rate
+
+
+def torque_of(problem: Problem, run: Samples, piece: Piece, theta: Array) -> Array:
+    """τ (n, N) of a stretch."""
+    t = times_of(run, piece)
+    return problem.model.torque(piece.q, piece.v, piece.a, theta, t, load=run.load, base=piece.base)
 
 
 def late(problem: Problem, run: Samples, x: Array, sense: float) -> Array:
@@ -57,8 +62,7 @@ def residuals(problem: Problem, theta: Array) -> Residuals:
 def _residuals(problem: Problem, run: Samples, theta: Array) -> Iterator[Array]:
     for piece in whole_stretches(run):
         stretch, v = run.stretches[piece.stretch], np.abs(piece.v)
-        torque = problem.model.torque(piece.q, piece.v, piece.a, theta, times_of(run, piece), load=run.load)
-        rest = late(problem, run, problem.torque(piece.effort), 1.0) - torque
+        rest = late(problem, run, problem.torque(piece.effort), 1.0) - torque_of(problem, run, piece, theta)
         at = np.arange(v.shape[1])
         inside = (at >= max(stretch.clean[0], stretch.window[0])) & (at < min(stretch.clean[1], stretch.window[1]))
         counts = inside & (v >= problem.rest_speeds[:, None])

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.errors import RobotError
+from steelyard.formats.robots.bases import Base, on_base
 from steelyard.formats.robots.holding import Hold, hold
 from steelyard.formats.robots.mjcf import read_mjcf
 from steelyard.formats.robots.sdf.reader import read_sdf
@@ -27,13 +28,16 @@ def builtin_robots() -> tuple[str, ...]:
     return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def read_robot(source: str | Path, gravity: Sequence[float] | None = None, held: Hold = ()) -> Robot:
+def read_robot(
+    source: str | Path, gravity: Sequence[float] | None = None, held: Hold = (), base: Base | None = None
+) -> Robot:
     """The robot described by a built-in name or a file (`.toml` table, `.urdf`, `.xml`/`.mjcf` of either kind, `.sdf`,
     `.xacro` where the package xacro is installed).
 
     A built-in name has priority over a file of the same name: write `./tx40` for the file. `gravity` [m/s²], in the
     world frame of the base, replaces the file's. `held` names joints that do not move, each with a position [rad | m]:
-    ["finger*=0.02"] or {"finger*": 0.02}.
+    ["finger*=0.02"] or {"finger*": 0.02}. `base` is "floating" if the robot is not bolted down and its file does not
+    say so (URDF, SDF), "fixed" to read a base that floats as bolted down where it is; by default as the file has it.
     """
     name = str(source)
     if isinstance(source, str) and name in builtin_robots():
@@ -42,8 +46,9 @@ def read_robot(source: str | Path, gravity: Sequence[float] | None = None, held:
     else:
         content = _bytes_of(Path(source))
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked later and raises an error
-            robot = _with_source(_parsed(Path(source), content), name, content)
-    return hold(robot if gravity is None else robot.with_gravity(gravity), held)
+            robot = _with_source(_parsed(Path(source), content, base), name, content)
+    robot = hold(robot if gravity is None else robot.with_gravity(gravity), held)
+    return on_base(robot, base)
 
 
 def _with_source(robot: Robot, source: str, content: bytes) -> Robot:
@@ -51,20 +56,21 @@ def _with_source(robot: Robot, source: str, content: bytes) -> Robot:
     return replace(robot, source=source, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _parsed(path: Path, content: bytes) -> Robot:
+def _parsed(path: Path, content: bytes, base: Base | None) -> Robot:
+    floating = base == "floating"
     suffix = path.suffix.lower()
     if suffix == ".toml":
         return read_table(content, str(path))
     if suffix == ".urdf":
-        return read_urdf(content, str(path))
+        return read_urdf(content, str(path), floating=floating)
     if suffix == ".sdf":
-        return read_sdf(content, str(path))
+        return read_sdf(content, str(path), floating=floating)
     if suffix == ".xacro":
-        return read_urdf(expanded_xacro(path), str(path))
+        return read_urdf(expanded_xacro(path), str(path), floating=floating)
     if suffix in (".xml", ".mjcf"):
         tag = root_tag(content, str(path))
         if tag == "robot":
-            return read_urdf(content, str(path))
+            return read_urdf(content, str(path), floating=floating)
         if tag == "mujoco":
             return read_mjcf(path)
         raise RobotError(

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import numpy as np
 
 from steelyard._arrays import LARGEST, Array
-from steelyard.errors import RobotError, choices
+from steelyard.errors import RobotError, choices, few
 from steelyard.model.loops import FrameLoop
+from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
-from steelyard.model.robot import BASE, Drive, Joint, JointKind, Limits, Link, Lump, Robot, lumped
+from steelyard.model.robot import BASE, Drive, Joint, JointKind, Limits, Link, Lump, Robot
 
+WORLD = "world"  # name of the link that does not move, by custom
 ConnectionKind = Literal["revolute", "continuous", "prismatic", "fixed", "free", "ball"]
 # Coordinates of a free body or a ball joint in order, and the axes they translate along or rotate about: each is a
 # joint of its own, in the frame of the one before.
@@ -102,6 +104,41 @@ def _moving(c: Connection, parent: int, first: int, pose: Pose, inertia: Array |
         parent, pose = first + k, Pose()
 
 
+def on_free_base(
+    bodies: Mapping[str, Array | None], connections: Sequence[Connection]
+) -> tuple[dict[str, Array | None], list[Connection]]:
+    """Bodies and connections of a tree with its root on a free joint in the world.
+
+    Where the root is a body "world" without mass, the joint is the one fixed joint on it, made free.
+    """
+    children = {c.child for c in connections}
+    root = next((name for name in bodies if name not in children), WORLD)
+    if root != WORLD or bodies[root] is not None:
+        free = Connection(f"{root}_free", "free", WORLD, root, Pose())
+        return {**bodies, WORLD: None}, [free, *connections]
+    below = [c for c in connections if c.parent == WORLD]
+    if len(below) != 1 or below[0].kind not in ("fixed", "free"):
+        raise RobotError(
+            f'base = "floating" needs one body that carries all others; {few([c.child for c in below])} are joined to '
+            "'world'. Remove 'world' from the file, or join them by fixed joints to one body."
+        )
+    return dict(bodies), [replace(c, kind="free") if c is below[0] else c for c in connections]
+
+
+def lumped(link: Link, lumps: Sequence[Lump]) -> Link:
+    """The link with the bodies on fixed joints added to its nominal inertia and stored as lumps.
+
+    A link of unknown inertia stays unknown; a lump without inertia (a frame, a flange) adds nothing.
+    """
+    if link.inertia is None:
+        return replace(link, lumps=link.lumps + tuple(lumps))
+    total = link.inertia.copy()
+    for lump in lumps:
+        if lump.inertia is not None:
+            total = total + transformed_inertia(lump.inertia, lump.pose.rotation, lump.pose.position)
+    return replace(link, inertia=total, lumps=link.lumps + tuple(lumps))
+
+
 def carrier_of(robot: Robot, body: str, what: str) -> tuple[str, Pose]:
     """The link that carries a body of the file, and the body's frame relative to it.
 
@@ -122,18 +159,20 @@ def carrier_of(robot: Robot, body: str, what: str) -> tuple[str, Pose]:
 
 
 def refuse_adrift(robot: Robot) -> None:
-    """Raises an error for a free body or ball joint that no loop constrains: nothing would drive it."""
+    """Raises an error for a free body or ball joint that is neither a floating base nor constrained by a loop: nothing
+    would drive it."""
     ends = [end.link for loop in robot.loops if isinstance(loop, FrameLoop) for end in loop.ends]
     held = {joint for link in ends for joint in robot.ancestors(robot.link_index(link))}
-    for i, joint in enumerate(robot.joints):
+    for i, joint in enumerate(robot.joints[6 * robot.floats :], start=6 * robot.floats):
         if joint.bare and i not in held:
             name, _, first = joint.name.rpartition(".")
             kind = next(kind for kind, coordinates in COORDINATES.items() if coordinates[0] == first)
             body = robot.links[i + len(COORDINATES[kind]) - 1].name
             raise RobotError(
-                f"Joint '{name}' of '{body}' is a {kind} joint and '{body}' is not part of a loop. Floating bases and "
-                "free bodies are not supported: add the loops that constrain it, or make it fixed if it does not move "
-                "in the recordings."
+                f"Joint '{name}' of '{body}' is a {kind} joint that nothing drives: '{body}' is not part of a loop, "
+                "and a floating base is one free body that carries every other joint. Remove the bodies that are not "
+                "part of the robot, add the loops that constrain it, or make it fixed if it does not move in the "
+                "recordings."
             )
 
 

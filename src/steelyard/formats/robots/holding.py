@@ -15,10 +15,11 @@ import numpy as np
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices, few
 from steelyard.findings import Finding
+from steelyard.formats.robots.assembly import lumped
 from steelyard.model.loops import Attachment, FrameLoop, JointLoop, Loop
 from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
-from steelyard.model.robot import BASE, Joint, Link, Lump, Robot, lumped
+from steelyard.model.robot import BASE, Joint, Link, Lump, Robot
 from steelyard.model.springs import Anchor, CrankSpring, JointSpring, Spring
 
 # Joints to hold: texts "PATTERN" or "PATTERN=POSITION" as users write them, or positions [rad | m] by pattern, where
@@ -38,10 +39,24 @@ def hold(robot: Robot, asked: Hold) -> Robot:
     stated = dict(asked) if isinstance(asked, Mapping) else dict(_parsed(text) for text in asked)
     if not stated:
         return robot
-    values = _positions(robot, stated)
-    if len(values) == len(robot.joints):
+    # a floating base stays free, and the loops close on it as they do on one that is bolted down
+    values = _positions(bolted(robot), stated)
+    if len(values) == len(robot.joints) - 6 * robot.floats:
         raise RobotError(f"hold fixes all {len(values)} joints of '{robot.name}': leave out those that move.")
     _refuse_coupled(robot, values)
+    units = {joint.name: "m" if joint.is_prismatic else "rad" for joint in robot.joints}
+    listed = few(f"{name} at {value:g} {units[name]}" for name, value in values.items() if "." not in name)
+    found = Finding("joints-held", "info", f"held, not identified: {listed}")
+    return replace(_without(robot, values), held=robot.held | values, findings=(*robot.findings, found))
+
+
+def bolted(robot: Robot) -> Robot:
+    """A robot with its floating base bolted down where its free joint is at zero; itself on a fixed base."""
+    return _without(robot, dict.fromkeys(robot.joint_names[:6], 0.0)) if robot.floats else robot
+
+
+def _without(robot: Robot, values: Mapping[str, float]) -> Robot:
+    """The robot with these joints fixed at positions."""
     links, joints, places, fixed = _merged(robot, values)
     kept = [name for name in robot.joint_names if name not in values]
     springs = tuple(spring for one in robot.springs if (spring := _spring(one, values, places)) is not None)
@@ -49,8 +64,6 @@ def hold(robot: Robot, asked: Hold) -> Robot:
     lost = {*values, *places, *(one.name for one in robot.springs)} - {one.name for one in springs}
     on_axes = [k for k, name in enumerate(robot.axis_names) if name not in values]
     actuated = tuple(robot.axis_names[k] for k in on_axes) if loops else None
-    units = {joint.name: "m" if joint.is_prismatic else "rad" for joint in robot.joints}
-    listed = few(f"{name} at {value:g} {units[name]}" for name, value in values.items() if "." not in name)
     return replace(
         robot,
         links=links,
@@ -64,8 +77,6 @@ def hold(robot: Robot, asked: Hold) -> Robot:
         actuated=actuated,
         home=None if robot.home is None or not loops else _of(robot, robot.home, kept),
         legs=() if any(name in values for leg in robot.legs for name in leg) else robot.legs,
-        held=robot.held | values,
-        findings=(*robot.findings, Finding("joints-held", "info", f"held, not identified: {listed}")),
     )
 
 

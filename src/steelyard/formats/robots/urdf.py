@@ -22,11 +22,14 @@ from steelyard._arrays import LARGEST, Array
 from steelyard.errors import RobotError, choices, few
 from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import (
+    WORLD,
     Connection,
     ConnectionKind,
     assemble,
     checked_limits,
+    on_free_base,
     pose_from_rpy,
+    refuse_adrift,
     unique,
 )
 from steelyard.model.loops import JointLoop
@@ -34,18 +37,17 @@ from steelyard.model.parameters import inertial_vector, transformed_inertia
 from steelyard.model.pose import Pose
 from steelyard.model.robot import Drive, Limits, Robot
 
-WORLD = "world"  # name of the link that does not move, by custom
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 PRODUCTS = ("ixy", "ixz", "iyz")
 _EXPANDED = "xacro robot.xacro > robot.urdf"
 LONGEST_PROLOG = 2**16  # largest number of bytes before the root element; real files have a comment of a few lines
 
 
-def read_urdf(content: bytes, where: str) -> Robot:
-    """The robot in a URDF file; `where` is its name in messages."""
+def read_urdf(content: bytes, where: str, *, floating: bool = False) -> Robot:
+    """The robot in a URDF file; `where` is its name in messages. With `floating`, its base is free in the world."""
     root = parse(content, where)
     try:
-        return _robot(root)
+        return _robot(root, floating)
     except RobotError as problem:
         raise RobotError(f"{where}: {problem}") from problem
 
@@ -142,7 +144,7 @@ def expanded_xacro(path: Path) -> bytes:
         raise RobotError(f"xacro cannot expand '{path}': {' '.join(str(problem).split())}.") from problem
 
 
-def _robot(root: Element) -> Robot:
+def _robot(root: Element, floating: bool) -> Robot:
     if root.tag != "robot":
         raise RobotError(f"The root element is <{root.tag}>; a URDF file starts with <robot>.")
     if any(element.tag.startswith("xacro:") for element in root.iter()):
@@ -154,21 +156,23 @@ def _robot(root: Element) -> Robot:
     unique("link", (name_of(link) for link in links))
     connections = [connection_of(joint) for joint in root.findall("joint")]
     bodies = {name_of(link): _inertia(link) for link in links}
+    if WORLD not in bodies and any(c.parent == WORLD for c in connections):
+        bodies[WORLD] = None  # often not declared
+    connections, findings = _one_base(bodies, connections)
+    if floating:
+        bodies, connections = on_free_base(bodies, connections)
     if any(inertia is not None for inertia in bodies.values()):
         # URDF: a link without <inertial> has no mass. But a file without any <inertial> has unknown inertias.
         moving = {c.child for c in connections if c.kind != "fixed"}
         bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
-    if WORLD not in bodies and any(c.parent == WORLD for c in connections):
-        bodies[WORLD] = None  # often not declared
-    connections, findings = _one_base(bodies, connections)
     tree = assemble(name, bodies, connections)
     mimics, independent = _followers(root, [joint.name for joint in tree.joints])
     robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=(*findings, *independent))
+    refuse_adrift(robot)
     if not mimics:
         return robot
-    return replace(
-        robot, loops=tuple(mimics.values()), actuated=tuple(joint for joint in robot.joint_names if joint not in mimics)
-    )
+    driven = tuple(joint.name for joint in robot.joints if not joint.bare and joint.name not in mimics)
+    return replace(robot, loops=tuple(mimics.values()), actuated=driven)
 
 
 def _one_base(
@@ -239,11 +243,14 @@ def connection_of(joint: Element) -> Connection:
     name = name_of(joint)
     what = f"joint '{name}'"
     kind = joint.get("type")
-    if kind in ("floating", "planar"):
+    if kind == "planar":
         raise RobotError(
-            f"{what} is of type '{kind}', which is not supported: Steelyard supports robots on a fixed base with "
-            "revolute and prismatic joints. Make it fixed if it does not move in the recordings."
+            f"{what} is of type 'planar', which is not supported: describe it by two prismatic joints and a revolute "
+            "one, or make it fixed if it does not move in the recordings."
         )
+    if kind == "floating":
+        place = _end(joint, "parent", what), _end(joint, "child", what), origin_of(joint, what)
+        return Connection(name, "free", *place)
     if kind not in KINDS:
         raise RobotError(f"{what}: {choices('joint type', kind, KINDS)}")
     place = _end(joint, "parent", what), _end(joint, "child", what), origin_of(joint, what)

@@ -40,6 +40,7 @@ class Motion(NamedTuple):
     t      (B,) time since the run's start [s], for terms that use "time"
     load   (n, B) torque the gears carry, for terms that use "load" [N·m | N]
     past   memory of terms that use "past", carried from tile to tile, by their column names; a new dict: no memory yet
+    base   (9, B) motion of a floating base, see `model.floating.base_motion`
     """
 
     q: Array
@@ -48,6 +49,7 @@ class Motion(NamedTuple):
     t: Array | None = None
     load: Array | None = None
     past: dict[str, Any] | None = None
+    base: Array | None = None
 
 
 class Entry(NamedTuple):

@@ -52,6 +52,14 @@ class Track:
         return self.channels.effort(self.raw[self.channels.places(self.channels.effort)])
 
     @property
+    def base(self) -> Array:
+        """What the log tells of a floating base (6 or 7, N), see `ResolvedBase`."""
+        base = self.channels.base
+        assert base is not None
+        raw = self.raw[self.channels.places(base)]
+        return base(base.continued(raw, np.full(len(raw), np.nan), 1, self.name))
+
+    @property
     def v(self) -> Array | None:
         """Measured velocities, where the map names any."""
         linear = self.channels.v
@@ -119,7 +127,8 @@ def read_track(
 class Trace:
     """A smooth uniform part of a track: q, v, a, effort (n, N) at `rate` [Hz], all through one zero-phase low-pass.
 
-    `run` is the name of the log, `start` the time of the first sample on its clock [s].
+    `run` is the name of the log, `start` the time of the first sample on its clock [s], `base` (9, N) the motion of a
+    floating base.
     """
 
     rate: float
@@ -129,6 +138,7 @@ class Trace:
     effort: Array
     run: str = ""
     start: float = 0.0
+    base: Array | None = None
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -136,7 +146,7 @@ class Trace:
 
     def samples(self, joints: Sequence[str], name: str = "trace") -> Samples:
         """The trace as a run whose derivatives are known."""
-        return Samples.from_arrays(name, joints, self.rate, *self.arrays)
+        return Samples.from_arrays(name, joints, self.rate, *self.arrays, base=self.base)
 
 
 def band_of(tracks: Sequence[Track], stated: Sequence[float | str | None], time_factor: float) -> float:
@@ -164,13 +174,15 @@ def traces_of(tracks: Sequence[Track], band: float, time_factor: float = 1.0) ->
             part = slice(int(first), int(first) + keep // count)
             start = trace.start + int(first) / trace.rate
             q, v, a, effort = (x[:, part] for x in trace.arrays)
-            out.append(replace(trace, q=q, v=v, a=a, effort=effort, start=start))
+            base = None if trace.base is None else trace.base[:, part]
+            out.append(replace(trace, q=q, v=v, a=a, effort=effort, start=start, base=base))
     return tuple(out)
 
 
 def _even(track: Track, band: float, time_factor: float) -> Iterator[Trace]:
     t, step = track.t * time_factor, track.step * time_factor
-    x = np.concatenate([track.q, track.effort])
+    inertial = track.channels.base
+    x = np.concatenate([track.q, track.effort, *([] if inertial is None else [track.base])])
     n = len(track.channels.q.columns)
     rate = 1.0 / step
     sections = butter(4, min(3.0 * band, 0.45 * rate), fs=rate, output="sos")
@@ -187,5 +199,9 @@ def _even(track: Track, band: float, time_factor: float) -> Iterator[Trace]:
         v = np.gradient(smooth[:n], step, axis=1)
         a = np.gradient(v, step, axis=1)
         inner = slice(edge, count - edge, thin)
-        q, v, a, effort = (np.ascontiguousarray(y[:, inner]) for y in (smooth[:n], v, a, smooth[n:]))
-        yield Trace(rate / thin, q, v, a, effort, track.name, float(here[0]) + edge / rate)
+        base = None
+        if inertial is not None:
+            once = np.gradient(smooth[2 * n :], step, axis=1)
+            base = inertial.motion(smooth[2 * n :], once, np.gradient(once, step, axis=1))[:, inner]
+        q, v, a, effort = (np.ascontiguousarray(y[:, inner]) for y in (smooth[:n], v, a, smooth[n : 2 * n]))
+        yield Trace(rate / thin, q, v, a, effort, track.name, float(here[0]) + edge / rate, base)

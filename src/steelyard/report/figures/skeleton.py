@@ -57,6 +57,8 @@ def link_poses(model: Model, q: Array) -> list[list[Pose]]:
     robot = model.robot
     if model.looped is not None:
         q = model.looped.closure.close(q, np.zeros_like(q), np.zeros_like(q)).q
+    if robot.floats:  # drawn where its base is at the origin
+        q = np.concatenate([np.zeros((6, q.shape[1])), q[-(len(robot.joints) - 6) :]])
     base = robot.fixed.get(robot.base, Pose())
     out = []
     for k in range(q.shape[1]):

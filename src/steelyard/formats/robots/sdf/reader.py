@@ -13,7 +13,14 @@ import numpy as np
 
 from steelyard._arrays import Array
 from steelyard.errors import RobotError, choices, few
-from steelyard.formats.robots.assembly import Connection, ConnectionKind, assemble, checked_limits, unique
+from steelyard.formats.robots.assembly import (
+    Connection,
+    ConnectionKind,
+    assemble,
+    checked_limits,
+    on_free_base,
+    unique,
+)
 from steelyard.formats.robots.sdf.frames import MODEL, WORLD, SdfFrames, number_of, pose_of, texts_of
 from steelyard.formats.robots.urdf import name_of, parse
 from steelyard.model.parameters import inertial_vector, transformed_inertia
@@ -26,11 +33,11 @@ UNLIMITED = 1e16
 TENSOR = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
-def read_sdf(content: bytes, where: str) -> Robot:
-    """The robot in an SDF file; `where` is its name in messages."""
+def read_sdf(content: bytes, where: str, *, floating: bool = False) -> Robot:
+    """The robot in an SDF file; `where` is its name in messages. With `floating`, its base is free in the world."""
     root = parse(content, where)
     try:
-        return _robot(root)
+        return _robot(root, floating)
     except RobotError as problem:
         raise RobotError(f"{where}: {problem}") from problem
 
@@ -48,7 +55,7 @@ def model_of(root: Element) -> Element:
     return found[0]
 
 
-def _robot(root: Element) -> Robot:
+def _robot(root: Element, floating: bool) -> Robot:
     model = model_of(root)
     for tag in ("include", "model"):
         if model.find(tag) is not None:
@@ -70,6 +77,9 @@ def _robot(root: Element) -> Robot:
         children = {c.child for c in connections}
         base = next((name for name in bodies if name not in children), "")
         base_pose = top @ frames.pose(base) if base else top
+    if floating:
+        bodies, connections = on_free_base(bodies, connections)
+        base_pose = Pose()
     tree = assemble(model.get("name") or "robot", bodies, connections, base_pose)
     return Robot(model.get("name") or "robot", tree.links, tree.joints, base=tree.base, fixed=tree.fixed)
 

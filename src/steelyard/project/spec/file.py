@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 import numpy as np
@@ -14,82 +14,30 @@ import numpy as np
 from steelyard.errors import ProjectError, SimulationError, choices
 from steelyard.estimators import ESTIMATORS
 from steelyard.formats.robots.assembly import pose_from_rpy
+from steelyard.formats.robots.bases import Base
 from steelyard.formats.robots.toml_springs import SpringTable
 from steelyard.model.parameters import INERTIAL, inertia_matrix, inertial_vector
 from steelyard.model.payload import Payload
 from steelyard.model.robot import Robot
 from steelyard.model.terms import OnJoints, Term
+from steelyard.project.spec.channels import (
+    BaseSignalSpec,
+    BaseSpec,
+    ChannelsSpec,
+    Numbers,
+    SignalSpec,
+    TimeSpec,
+    Vector,
+)
 from steelyard.regression.problem import REST_SHARE
 from steelyard.report.lamps import LampLimits
-from steelyard.signals.channels import UNKNOWN, ChannelMap, Signal
-from steelyard.signals.composed import ROW_CLOCK
-from steelyard.signals.episodes import Episodes
+from steelyard.signals.base_channels import POSE, SENSOR
 from steelyard.simulation.closed_loop import Loop
 from steelyard.simulation.controllers import CONTROLLERS
 from steelyard.simulation.experiment import SOURCES
 
 ROLES = ("identify", "validate")
 AUTO, NONE = "auto", "none"
-
-Numbers = float | list[float] | dict[str, float]
-Texts = str | list[str] | dict[str, str]
-Vector = tuple[float, float, float]
-
-
-class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] time: the clock's column and unit (s, ms, us, ns), or the rate of rows without a clock."""
-
-    column: str | None = None
-    unit: str = "s"
-    rate_hz: float | None = None
-
-
-class SignalSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels] q, v, effort, reference or reference_v; see `steelyard.channels.Signal`."""
-
-    columns: list[str] | dict[str, str]
-    unit: Texts
-    side: str = "joint"
-    sign: Numbers = 1.0
-    ratio: Numbers | None = None
-    gain: Numbers | str | None = None
-    offset: Numbers = 0.0
-    gain_std: float | None = None
-
-    def signal(self) -> Signal:
-        if isinstance(self.gain, str) and self.gain != UNKNOWN:
-            raise ProjectError(f"gain must be numbers or the word \"{UNKNOWN}\", not '{self.gain}'.")
-        gain = cast("Numbers | Literal['unknown'] | None", self.gain)
-        return Signal(self.columns, self.unit, self.side, self.sign, self.ratio, gain, self.offset, self.gain_std)
-
-
-class ChannelsSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """[channels]: the meaning of the log's columns."""
-
-    time: TimeSpec
-    q: SignalSpec
-    effort: SignalSpec
-    v: SignalSpec | None = None
-    reference: SignalSpec | None = None
-    reference_v: SignalSpec | None = None
-    episode: str | None = None
-
-    @property
-    def episodes(self) -> Episodes | None:
-        """How a log of several episodes is cut: by the column that numbers them, else where the clock restarts."""
-        if self.episode is not None:
-            return Episodes(self.episode)
-        return None if self.time.column is None else Episodes(self.time.column, restarts=True)
-
-    def channel_map(self) -> ChannelMap:
-        optional = (self.v, self.reference, self.reference_v)
-        return ChannelMap(
-            ROW_CLOCK if self.time.column is None else self.time.column,
-            self.q.signal(),
-            self.effort.signal(),
-            self.time.unit,
-            *(None if spec is None else spec.signal() for spec in optional),
-        )
 
 
 class PrepareSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -267,6 +215,7 @@ class ProjectSpec(msgspec.Struct, forbid_unknown_fields=True):
     sign_width: float = 0.0
     gravity: list[float] | None = None
     hold: list[str] = []
+    base: Base | None = None
     estimator: str | EstimatorSpec | None = None
     payload: list[PayloadSpec] = []
     spring: list[SpringTable] = []
@@ -375,6 +324,8 @@ _PLACES: dict[str, type[msgspec.Struct]] = {
     "prepare": PrepareSpec,
     "channels": ChannelsSpec,
     "channels.time": TimeSpec,
+    "channels.base": BaseSpec,
+    **{f"channels.base.{name}": BaseSignalSpec for name in (*SENSOR, *POSE)},
     **{f"channels.{name}": SignalSpec for name in ("q", "v", "effort", "reference", "reference_v")},
     "run": RunSpec,
     "payload": PayloadSpec,
