@@ -103,7 +103,7 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
 
 
 def mjcf_robot(content: bytes, path: Path) -> Robot:
-    """The robot in the content of an MJCF file as MuJoCo computes it: without gravity where gravcomp carries all weight.
+    """The robot in the content of an MJCF file as MuJoCo computes it: weightless where gravcomp carries all weight.
 
     Includes and meshes are searched relative to its path.
     """
@@ -267,7 +267,7 @@ def _gravity_note(matched: Match, file: Robot) -> tuple[str, ...]:
         return ()
     ours, own = (" ".join(f"{x:g}" for x in gravity) for gravity in (matched.gravity, file.gravity))
     return (
-        f"Gravity ({ours}) of the identification: the file keeps its own ({own}), so that MuJoCo computes other torques "
-        f'from it, and its errors are those under its own. To simulate what was identified, set gravity="{ours}" in its '
-        "<option>; if its own is the right one, state that in the project and identify again.",
+        f"Gravity ({ours}) of the identification: the file keeps its own ({own}), so that MuJoCo computes other "
+        "torques from it, and its errors are those under its own. To simulate what was identified, set "
+        f'gravity="{ours}" in its <option>; if its own is the right one, state it in the project and identify again.',
     )
