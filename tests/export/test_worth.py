@@ -423,7 +423,7 @@ def test_an_mjcf_is_scored_as_mujoco_computes_it(
     )
     assert told.code == 0, told.err
     scores = told.document["scores"]["fitted"]
-    assert scores["file"]["total"] == pytest.approx(mujoco_error(file, log), rel=0.05)
+    assert scores["file"]["total"] == pytest.approx(mujoco_error(file, log), rel=0.05, abs=0.03)  # with noise
     assert scores["identified"]["total"] < 0.05
     assert (scores["file"]["total"] < 0.1) == weightless
     assert ("the file keeps its own (0 0 -4)" in " ".join(told.err.split())) != weightless
