@@ -22,7 +22,7 @@ from steelyard.export.robot_files.changes import FileChange
 from steelyard.export.robot_files.fixed_bodies import split
 from steelyard.export.robot_files.friction_line import POSTURES, SPEED
 from steelyard.export.robot_files.inertial import inertial, number
-from steelyard.export.robot_files.mjcf import edited_mjcf
+from steelyard.export.robot_files.mjcf import edited_mjcf, mjcf_robot
 from steelyard.export.robot_files.mjcf_new import generated_mjcf
 from steelyard.export.robot_files.urdf import edited_urdf
 from steelyard.export.robot_files.urdf_new import generated_urdf
@@ -871,7 +871,40 @@ def test_gravity_of_the_file_is_kept_and_told(tmp_path: Path) -> None:
     path = cell(tmp_path)
     model = Model(read_robot(path, gravity=[0.0, 9.8, 0.0]))
     export = edited_mjcf(model, drawn(model), path)
-    assert any("(0, 9.8, 0)" in one and "(0.5, 0, -9.7)" in one for one in export.left_out)
+    (note,) = (one for one in export.left_out if one.startswith("Gravity"))
+    assert 'set gravity="0 9.8 0" in its <option>' in note
+    assert "its own (0.5 0 -9.7)" in note
+
+
+@pytest.mark.parametrize("stated", ['name="b" gravcomp="1"', 'name="b" gravcomp="0.7"'])
+def test_gravity_compensation_is_kept_where_the_efforts_hold_no_weight(tmp_path: Path, stated: str) -> None:
+    """MuJoCo computes the torques of the weightless model from the file as it is: under the file's own gravity."""
+    mujoco = pytest.importorskip("mujoco")
+    path = write(tmp_path, "two.xml", TWO_LINKS.replace('name="b"', stated))
+    model = Model(read_robot(path, gravity=[0.0, 0.0, 0.0]), TERMS)
+    theta = drawn(model)
+    export = edited_mjcf(model, theta, path)
+    text = content(export).decode()
+    assert mujoco.MjModel.from_xml_string(text).opt.gravity[2] == -9.81
+    assert inverse_error(text, model, theta) < 1e-9
+    (note,) = (one for one in export.notes if "gravcomp" in one)
+    assert note.startswith("Kept: gravcomp, 1 on all moving bodies (set for a")
+    assert not any("Gravity" in one for one in export.left_out)
+    assert not mjcf_robot(text.encode(), path).gravity.any()  # what its errors are computed with
+    assert mjcf_robot(path.read_bytes(), path).gravity[2] == -9.81  # link a has its weight there
+
+
+def test_without_gravity_compensation_the_file_keeps_its_gravity(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    path = write(tmp_path, "two.xml", TWO_LINKS)
+    model = Model(read_robot(path, gravity=[0.0, 0.0, 0.0]), TERMS)
+    theta = drawn(model)
+    export = edited_mjcf(model, theta, path)
+    assert any('set gravity="0 0 0"' in one for one in export.left_out)
+    text = content(export).decode()
+    assert inverse_error(text, model, theta) > 0.1
+    switched_off = text.replace("<mujoco>", '<mujoco><option gravity="0 0 0"/>')
+    assert inverse_error(switched_off, model, theta) < 1e-9
 
 
 def test_mjcf_without_mujoco_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

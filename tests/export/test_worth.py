@@ -16,6 +16,7 @@ from steelyard._arrays import Array
 from steelyard.export.file_fit.bodies import body_shapes, unlike_file
 from steelyard.export.file_fit.rows import file_model
 from steelyard.export.file_fit.worth import FILE, ORIGINAL, FileWorth
+from steelyard.export.robot_files.mjcf_new import generated_mjcf
 from steelyard.export.robot_files.urdf_new import generated_urdf
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
@@ -27,7 +28,7 @@ from steelyard.regression.scores import Score, score_of
 from testbed.command import Run
 from testbed.pendulum import csv
 from testbed.places import SHARED_ZOO
-from testbed.simulated import motion_of
+from testbed.simulated import log_of, model_of, motion_of
 from testbed.worth_case import WorthCase, mujoco_torque, pinocchio_torque, worth_case
 from testbed.worth_oracle import error, independent_error
 
@@ -372,6 +373,62 @@ def test_the_file_before_is_the_one_that_is_edited(
     assert "Bodies unlike" not in own.err
     assert "Bodies unlike those of the robot file" in far.err
     assert "masses within" in own.document["standard"]["rule"]
+
+
+def mujoco_error(file: Path, log: Mapping[str, Array]) -> float:
+    """The same by MuJoCo: under the gravity and the gravity compensation of the file, with its damping and friction."""
+    import mujoco
+
+    names = ("joint1", "joint2")
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data, dofs = mujoco.MjData(model), [model.joint(name).dofadr[0] for name in names]
+    friction = model.dof_frictionloss[dofs].copy()
+    model.dof_frictionloss[:] = 0.0
+    rate = 1.0 / float(log["t"][1] - log["t"][0])
+    q, tau = (np.stack([log[f"{what}_{name}"] for name in names]) for what in ("q", "tau"))
+    v = np.gradient(q, 1.0 / rate, axis=1)
+    a, found = np.gradient(v, 1.0 / rate, axis=1), np.empty_like(q)
+    for s in range(q.shape[1]):
+        data.qpos[dofs], data.qvel[dofs], data.qacc[dofs] = q[:, s], v[:, s], a[:, s]
+        mujoco.mj_inverse(model, data)
+        found[:, s] = data.qfrc_inverse[dofs] + friction * np.sign(v[:, s])
+    kept = np.abs(v) > 0.1
+    return float(np.linalg.norm((tau - found)[kept]) / np.linalg.norm(tau[kept]))
+
+
+@pytest.mark.parametrize("weightless", [False, True])
+def test_an_mjcf_is_scored_as_mujoco_computes_it(
+    weightless: bool, project: Path, steelyard: Run, tmp_path: Path
+) -> None:
+    """With a gravity in the file that is not the project's; with gravity compensation, for efforts without weight."""
+    pytest.importorskip("mujoco")
+    robot = read_robot(project.parent / "pendulum.toml")
+    own = robot.with_gravity([0.0, 0.0, 0.0]) if weightless else robot
+    log = log_of(model_of(own), 2400, noise=0.3)
+    (project.parent / "log.csv").write_text(csv(log), "utf-8")
+    text = project.read_text("utf-8")
+    project.write_text(f"gravity = {own.gravity.tolist()}\n{text}", "utf-8")
+    assert steelyard("identify", project, "--estimator", "auto").code == 0
+    bare = Model(robot, (Rotor(),))
+    assert bare.layout.nominal is not None
+    (content,) = generated_mjcf(bare, bare.layout.nominal).files.values()
+    stated = content.decode("utf-8")
+    stated = stated.replace("<body ", '<body gravcomp="1" ') if weightless else re.sub(
+        r'gravity="[^"]*"', 'gravity="0 0 -4"', stated
+    )  # fmt: skip
+    source, file = tmp_path / "source.xml", tmp_path / "out.xml"
+    source.write_text(stated, "utf-8")
+    told = steelyard(
+        "export", project.parent / "project-run", "--to", "mjcf", "--source", source, "--out", file, "--json"
+    )
+    assert told.code == 0, told.err
+    scores = told.document["scores"]["fitted"]
+    assert scores["file"]["total"] == pytest.approx(mujoco_error(file, log), rel=0.05, abs=0.03)  # with noise
+    assert scores["identified"]["total"] < 0.05
+    assert (scores["file"]["total"] < 0.1) == weightless
+    assert ("the file keeps its own (0 0 -4)" in " ".join(told.err.split())) != weightless
+    assert ("Kept: gravcomp" in told.err) == weightless
+    assert bool(told.document["scores"]["lacking"]) == weightless
 
 
 def test_exact_is_scored_as_the_file_is_written(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from steelyard._arrays import Array
+from steelyard.findings import Finding
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
@@ -139,6 +140,15 @@ def test_efforts_without_gravity_are_named() -> None:
     suspect = best_accepted(mounting.suspects(trial(compensated)))
     assert suspect is not None
     assert suspect.finding(suspect).code == "gravity-compensated"
+    assert "gravcomp" not in suspect.finding(suspect).message
+    stated = Finding("gravity-compensation", "info", "the file states gravity compensation (gravcomp) of link2")
+    seen = trial(compensated)
+    robot = replace(seen.model.robot, findings=(stated,))
+    named = best_accepted(mounting.suspects(replace(seen, model=replace(seen.model, robot=robot))))
+    assert named is not None
+    found = named.finding(named)
+    assert "states gravity compensation (gravcomp)" in found.message
+    assert "set gravity = [0.0, 0.0, 0.0] in the project" in found.fix
 
 
 def test_reversed_efforts_are_not_taken_for_gravity() -> None:

@@ -14,13 +14,15 @@ import pytest
 
 from steelyard._arrays import Array
 from steelyard.estimators import WLS, Consistent, Estimator
+from steelyard.export.file_fit.rows import moved_to
 from steelyard.formats.robots import read_robot
 from steelyard.identification.identify import identify
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
-from steelyard.model.terms import named_terms
+from steelyard.model.terms import Rotor, named_terms
+from steelyard.physical.certificates import judged_set
 from steelyard.regression.problem import Problem
-from steelyard.report.lamps import Lamp, LampLimits, ResultFiles, lamps
+from steelyard.report.lamps import TARGETS, Lamp, LampLimits, ResultFiles, lamps
 from steelyard.report.numerals import share
 from steelyard.signals.samples import Samples
 from testbed.command import Run
@@ -44,7 +46,15 @@ def truth() -> Array:
     return values
 
 
-def run(name: str, seed: int, theta: Array, seconds: float = 30.0, speed: float = 1.0, noise: float = 0.1) -> Samples:
+def run(
+    name: str,
+    seed: int,
+    theta: Array,
+    seconds: float = 30.0,
+    speed: float = 1.0,
+    noise: float = 0.1,
+    of: Model | None = None,
+) -> Samples:
     rng = np.random.default_rng(seed)
     t = np.arange(round(seconds * RATE)) / RATE
     w = 2 * np.pi * speed * rng.uniform(0.1, 0.7, (2, 4, 1))
@@ -52,7 +62,7 @@ def run(name: str, seed: int, theta: Array, seconds: float = 30.0, speed: float 
     q = size * np.sin(w * t + phase).sum(axis=1)
     v = size * (w * np.cos(w * t + phase)).sum(axis=1)
     a = -size * (w**2 * np.sin(w * t + phase)).sum(axis=1)
-    effort = model().torque(q, v, a, theta) + noise * rng.standard_normal(q.shape)
+    effort = (of or model()).torque(q, v, a, theta) + noise * rng.standard_normal(q.shape)
     return Samples.from_arrays(name, model().robot.joint_names, RATE, q, v, a, effort)
 
 
@@ -91,6 +101,20 @@ def test_without_an_unseen_run_other_motion_is_predicted_with_care() -> None:
     found = lamps(replace(good(), unseen=None, unseen_nominal=None, expected=None))
     assert answers(found)[0] == "not known"
     assert found[2].answer == "with care"
+
+
+def test_a_repetition_of_the_fitted_motion_is_no_unseen_motion() -> None:
+    """Another recording of the same motion, with noise of its own."""
+    again = replace(run("b", 1, truth(), noise=0.11), role="validate")
+    repeated = fitted(run("a", 1, truth()), again)
+    assert repeated.judged.repeated
+    assert "on a repetition of the fitted motion" in repeated.judged.text
+    for target in TARGETS:
+        found = lamps(repeated, LampLimits(target=target))
+        assert (found[0].answer, found[2].answer) == ("with care", "with care")
+        assert "on a repetition of the fitted motion; no other motion was scored" in found[0].reason
+        assert "not on unseen motion" in found[2].reason
+        assert found[0].command == found[2].command == "steelyard validate project-run OTHER-LOG.csv"
 
 
 def test_weak_motion_asks_for_another() -> None:
@@ -163,6 +187,26 @@ def test_bodies_that_cannot_exist() -> None:
     assert found[1].command == "steelyard identify project.toml --estimator consistent"
     assert found[2].answer == "no"
     assert lamps(fitted(run("a", 1, theta), run("b", 2, theta), WLS()), LampLimits(target="payload"))[2].answer == "yes"
+
+
+def test_rotors_below_zero_are_removed_and_not_bounded() -> None:
+    """Joint torque sensors do not measure the rotors; the finding lists what the lamp lists."""
+    rotors = Model(model().robot, [Rotor(), *model().terms])
+    theta = moved_to(rotors.layout, truth(), model().layout)
+    for name in ("joint1.Ia", "joint2.Ia"):
+        theta[rotors.layout.index(name)] = -2.0
+    problem = Problem(rotors, [run("a", 1, theta, of=rotors)], decimate=4)
+    result = identify(problem, WLS())
+    assert result.standard is not None
+    names = [name for name, _ in judged_set(result.base.layout, result.standard, result.drive_std).negative]
+    assert "joint2.Ia" in names
+    (finding,) = (one for one in result.findings if one.code == "negative-drive-parameter")
+    assert [name for name in rotors.layout.names if f"{name} = " in finding.message] == names
+    line = 'terms = ["viscous", "coulomb", "offset"]'
+    lamp = lamps(result, None, ResultFiles("arm.toml", "arm-run", rotorless=line))[1]
+    assert lamp.answer == "no"
+    assert f"remove the term rotor: write {line} in arm.toml" in lamp.reason
+    assert lamp.command == "steelyard identify arm.toml"
 
 
 def test_limits_and_target_are_those_of_the_project() -> None:

@@ -6,6 +6,15 @@ from steelyard.findings.finding_code import FindingCode
 
 DATA_CODES = (
     FindingCode(
+        "gravity-compensation",
+        "robot",
+        ("info",),
+        ("formats",),
+        "an MJCF states `gravcomp`: in MuJoCo the weight of these bodies is no effort of the joints; the model has it",
+        "if the logged efforts hold no weight, set `gravity = [0.0, 0.0, 0.0]` in the project file",
+        "robots.md",
+    ),
+    FindingCode(
         "joints-held",
         "robot",
         ("info",),

@@ -14,6 +14,7 @@ from steelyard.identification.term_selection import same_motion
 from steelyard.identification.verdict import worse
 from steelyard.model.base_parameters import BaseParameters
 from steelyard.model.terms.registry import nonnegative_symbols
+from steelyard.physical.certificates import NEGATIVE_SIGMAS, surely_negative
 from steelyard.regression.information import KNOWN, Information, Time, triangular
 from steelyard.regression.problem import Problem
 from steelyard.regression.statistics import jackknife_deviation
@@ -185,17 +186,23 @@ def with_plausibility_findings(result: Identification) -> Identification:
 
 
 def _negative_drives(result: Identification) -> list[Finding]:
-    """Findings on negative friction or rotor inertia: beyond three σ it is due to a wrong sign, unit or term."""
-    nonnegative = nonnegative_symbols()
-    wrong = [
-        f"{name} = {value:.4g} ± {std:.2g}"
-        for name, value, std, group in zip(
-            result.base.names, result.value, result.std, result.base.regroupings.values(), strict=True
+    """Findings on negative friction or rotor inertia: beyond three σ it is due to a wrong sign, unit or term.
+
+    Those of the standard set; without one, those of the base parameters that are single drive parameters.
+    """
+    std = result.drive_std
+    if result.standard is not None:
+        found = surely_negative(result.base.layout, result.standard, std)
+    else:
+        nonnegative, groups = nonnegative_symbols(), result.base.regroupings.values()
+        found = tuple(
+            (name, float(value))
+            for name, value, group in zip(result.base.names, result.value, groups, strict=True)
+            if name.rpartition(".")[2] in nonnegative and len(group) == 1 and value < -NEGATIVE_SIGMAS * std[name]
         )
-        if name.rpartition(".")[2] in nonnegative and len(group) == 1 and value < -3.0 * std
-    ]
-    if not wrong:
+    if not found:
         return []
+    wrong = [f"{name} = {value:.4g}" + (f" ± {std[name]:.2g}" if name in std else "") for name, value in found]
     return [
         Finding(
             "negative-drive-parameter",

@@ -31,6 +31,8 @@ CERTIFIED = 1e-8
 ON_BOUNDARY = 1e-6
 # A drive parameter that must not be negative may be below zero by this multiple of its σ.
 NEGATIVE_SIGMAS = 3.0
+# The symbol of rotor inertias.
+ROTOR = "Ia"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class JudgedSet:
     @property
     def physical(self) -> bool:
         return not self.failing and not self.negative
+
+    @property
+    def only_rotors(self) -> bool:
+        """Whether nothing but rotor inertias below zero is wrong: efforts that are measured behind the gears."""
+        return not self.failing and bool(self.negative) and all(name.endswith(f".{ROTOR}") for name, _ in self.negative)
 
     @property
     def reason(self) -> str:
@@ -83,8 +90,17 @@ def judged_set(layout: Layout, theta: Array, std: Mapping[str, float], tolerance
     theta = np.where(held_columns(layout), layout.known, theta)
     bodies = {name: theta[columns] for name, columns in link_columns(layout).items()}
     links = tuple(check_body(name, body, tolerance, CERTIFIED, ON_BOUNDARY) for name, body in bodies.items())
+    return JudgedSet(links, surely_negative(layout, theta, std))
+
+
+def surely_negative(layout: Layout, theta: Array, std: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Drive columns of a standard set theta (C,) that are below zero by more than 3 σ, (name, value).
+
+    A rotor inertia that is part of another base parameter has no σ of its own: its value is a choice of the set, so
+    that any value below zero counts.
+    """
     negative = negative_drive(layout, theta)
-    return JudgedSet(links, tuple((name, x) for name, x in negative if -x > NEGATIVE_SIGMAS * std.get(name, 0.0)))
+    return tuple((name, x) for name, x in negative if -x > NEGATIVE_SIGMAS * std.get(name, 0.0))
 
 
 def smallest_eigenvalues(layout: Layout, theta: Array) -> dict[str, float]:

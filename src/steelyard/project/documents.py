@@ -54,7 +54,7 @@ def toml_text(data: Mapping[str, Any]) -> str:
         for key, value in stated.items()
         if isinstance(value, list | tuple) and all(isinstance(one, dict) for one in value)
     }
-    lines = [f"{key} = {_toml(value)}" for key, value in stated.items() if key not in tables and key not in lists]
+    lines = [f"{key} = {toml_value(value)}" for key, value in stated.items() if key not in tables and key not in lists]
     for key, value in tables.items():
         lines += ["", f"[{key}]", *_entries(value)]
     for key, value in lists.items():
@@ -64,18 +64,22 @@ def toml_text(data: Mapping[str, Any]) -> str:
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None and value not in ({}, [])]
+    return [
+        f"{key} = {toml_value(value)}" for key, value in table.items() if value is not None and value not in ({}, [])
+    ]
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A value of a TOML file on one line."""
     if isinstance(value, dict):
         inner = ", ".join(
-            f"{_toml(key)} = {_toml(one)}" for key, one in value.items() if one is not None and one not in ({}, [])
+            f"{toml_value(key)} = {toml_value(one)}"
+            for key, one in value.items()
+            if one is not None and one not in ({}, [])
         )
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(one) for one in value)}]"
+        return f"[{', '.join(toml_value(one) for one in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

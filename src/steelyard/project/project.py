@@ -20,6 +20,7 @@ from steelyard.formats.robots import builtin_robots
 from steelyard.model.model import Model
 from steelyard.model.robot import Robot
 from steelyard.model.terms import named_term, plain_terms, rich_terms
+from steelyard.project.documents import toml_value
 from steelyard.project.opened import Opened
 from steelyard.project.output_folder import RESULT
 from steelyard.project.spec import (
@@ -163,6 +164,16 @@ class Project:
         listed = [TermSpec(term) if isinstance(term, str) else term for term in asked]
         terms = [named_term(t.name, t.options, t.joints, self.spec.sign_width) for t in listed]
         return self.opened.model(robot, terms, self.spec.payload)
+
+    def terms_without(self, name: str) -> str:
+        """The line of the file that lists its terms without this one."""
+        kept = [TermSpec.of(term) for term in self.model().terms if term.name != name]
+        listed: list[str | dict[str, Any]] = []
+        for one in kept:
+            options = {key: x for key, x in one.options.items() if (key, x) != ("width", self.spec.sign_width)}
+            short = not options and one.joints is None
+            listed.append(one.name if short else {"name": one.name, "options": options, "joints": one.joints})
+        return f"terms = {toml_value(listed)}"
 
     def propose_cutoffs(self, progress: Progress | None = None) -> Cutoffs:
         """Cut-offs proposed by the papers' rule for the runs to identify (P4 §III.A)."""

@@ -25,6 +25,7 @@ from steelyard.identification.prediction import Prediction, as_identified, predi
 from steelyard.identification.result import Identification
 from steelyard.identification.verdict import FEW_ROWS
 from steelyard.model.base_parameters import base_parameters
+from steelyard.model.terms import Rotor
 from steelyard.project.automatic import resolve_auto
 from steelyard.project.checks.check import check
 from steelyard.project.checks.first_look import NOT_TRIED
@@ -199,9 +200,9 @@ def _worth_of_files(reopened: Reopened, files: Sequence[str], progress: Progress
 
 
 def place_of(project: Project, folder: Path) -> ResultFiles:
-    """Where commands find a result: its project file, its run folder and its robot file."""
-    robot = project.robot_file
-    return ResultFiles(str(project.path), str(folder), "" if robot is None else str(robot))
+    """Where commands find a result: its project file, its run folder and its robot file; and its terms but rotor."""
+    robot, rotorless = project.robot_file, project.terms_without(Rotor.name)
+    return ResultFiles(str(project.path), str(folder), "" if robot is None else str(robot), rotorless)
 
 
 def _title(result: Identification, date: str) -> str:

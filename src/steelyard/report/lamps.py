@@ -67,11 +67,15 @@ class Lamp:
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """Where a result is, for commands: its project file, its run folder, and the robot file; "" for a built-in one."""
+    """Where a result is, for commands: its project file, its run folder, and the robot file; "" for a built-in one.
+
+    `rotorless` is the line of the project file that lists its terms without the term rotor; "" if it is not known.
+    """
 
     project: str = "project.toml"
     folder: str = "project-run"
     robot: str = ""
+    rotorless: str = ""
 
     def command(self, verb: str, *words: str) -> str:
         """`steelyard VERB …`, with paths quoted for a shell where they need it."""
@@ -99,7 +103,7 @@ def _predicts(judged: FitVerdict, limits: LampLimits, place: ResultFiles) -> Lam
     check = place.command("check", place.project)
     error = numerals.share(judged.relative)
     on = {"unseen": "on unseen motion", "expected": "expected on other motion", "fitted": "on the fitted motion"}
-    said = f"Relative error {error} {on[judged.kind]}"
+    said = f"Relative error {error} {'on a repetition of the fitted motion' if judged.repeated else on[judged.kind]}"
     bad = [joint for joint in judged.joints if joint.rows and not joint.relative <= limits.joint]
     if not judged.relative <= limits.unseen_care:
         return lamp("no", f"{said}, above {limits.unseen_care:.0%}.", check)
@@ -125,6 +129,9 @@ def _predicts(judged: FitVerdict, limits: LampLimits, place: ResultFiles) -> Lam
     if judged.kind == "expected":
         reason = f"{said}, by leaving out rows; no unseen run was scored."
         return lamp("with care", reason, place.command("validate", place.folder, "OTHER-LOG.csv"))
+    if judged.repeated:
+        reason = f"{said}; no other motion was scored."
+        return lamp("with care", reason, place.command("validate", place.folder, "OTHER-LOG.csv"))
     return lamp("yes", f"{said}, at most {limits.unseen:.0%}.", place.command("twin", place.folder))
 
 
@@ -139,6 +146,10 @@ def _physical(result: Identification, place: ResultFiles) -> Lamp:
         count = f"{len(unseen)} of {len(result.base)} base parameters have no value"
         return lamp("not known", f"{count}, so there is no standard set to test.", _excite(place))
     judged = judged_set(result.base.layout, result.standard, result.drive_std)
+    if judged.only_rotors:
+        write = f": write {place.rotorless} in {place.project}" if place.rotorless else ""
+        reason = f"{judged.reason} If the efforts are measured behind the gears, remove the term rotor{write}."
+        return lamp("no", reason, place.command("identify", place.project))
     if not judged.physical:
         estimator = "consistent" if result.gains is None else "consistent-gains"
         return lamp("no", judged.reason, place.command("identify", place.project, "--estimator", estimator))
@@ -183,7 +194,7 @@ def _target(result: Identification, limits: LampLimits, place: ResultFiles, phys
         "feed-forward": place.command("export", place.folder, "--to", "c"),
         "payload": place.command("payload", place.folder, "LOADED-LOG.csv"),
     }[target]
-    if judged.kind != "unseen":
+    if judged.kind != "unseen" or judged.repeated:
         reason = f"{error}, at most {limit:.0%}, but not on unseen motion. {also}"
         return lamp("with care", reason, place.command("validate", place.folder, "OTHER-LOG.csv"))
     return lamp("yes", f"{error}, at most {limit:.0%}. {also}", command)

@@ -265,6 +265,12 @@ def _spread(label: str, what: str, value: PerJoint[T], robot: Robot) -> list[T]:
         return [value[name] for name in robot.axis_names]
     if isinstance(value, str) or not isinstance(value, Sequence):
         return [cast(T, value)] * robot.dof
+    if not value:
+        or_else = ', or set gain = "unknown" to identify them' if what == "gain" else ""
+        raise DataError(
+            f"Channel '{label}': {what} is an empty list: fill in one value per joint of '{robot.name}' "
+            f"({', '.join(robot.axis_names)}){or_else}."
+        )
     if len(value) != robot.dof:
         raise DataError(
             f"Channel '{label}': {what} lists {len(value)} entries for the {robot.dof} joints of '{robot.name}' "

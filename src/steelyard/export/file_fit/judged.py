@@ -13,7 +13,7 @@ from steelyard.export.file_fit.rows import moved_to, reader_model
 from steelyard.export.file_fit.values import FileFormat, FileValues
 from steelyard.export.file_fit.worth import FILE, IDENTIFIED, ORIGINAL, FileWorth, worth_of
 from steelyard.export.parameter_set import IdentifiedModel
-from steelyard.export.robot_files.matching import as_held, restated
+from steelyard.export.robot_files.matching import as_held, gravity_in, restated
 from steelyard.identification.result import Identification
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
@@ -31,7 +31,8 @@ class JudgedFile:
 def judged_file(values: FileValues, form: FileFormat, result: Identification, content: bytes, path: Path) -> JudgedFile:
     """The judgement of the content of a file of `form` at `path`, next to the identified model and the file before."""
     before = values.filed.robot
-    written = restated(before, as_held(form.read(content, path), before))
+    found = as_held(form.read(content, path), before)
+    written = restated(before, found)
     notes = (*_unlike(values, written), *values.moved)
     logged = values.logged
     if isinstance(logged, str):
@@ -41,7 +42,9 @@ def judged_file(values: FileValues, form: FileFormat, result: Identification, co
         model = reader_model(replace(values.filed, robot=robot))
         if (theta := _without_load(model, values.chosen)) is not None:
             scored[key] = moved_to(logged.layout, theta, model.layout)
-    worth = worth_of(logged, scored, values.chosen.load)
+    gravity = gravity_in(before, found) if form.has_gravity else before.gravity
+    seen = logged if gravity is before.gravity or logged.under is None else logged.under(gravity)
+    worth = worth_of(logged, scored, values.chosen.load, seen)
     return JudgedFile(worth, (*(worth.doubts if isinstance(worth, FileWorth) else ()), *notes))
 
 

@@ -33,13 +33,15 @@ UnseenRuns = Callable[[], Sequence[Samples]]
 class LoggedRows:
     """Triangles of the fitted rows and of the unseen ones (None without any) over the columns of `model` and those of
     every robot file, in torques. `unseen_fault` says why unseen runs are missing that the project lists, `payloads`
-    names the bodies of the model that some runs carry; every other load is a label, and its body part of the robot."""
+    names the bodies of the model that some runs carry; every other load is a label, and its body part of the robot.
+    `under` reads the same rows for the robot in another gravity (3,) [m/s²]."""
 
     fitted: Information
     unseen: Information | None = None
     mask: str = ""
     unseen_fault: str = ""
     payloads: frozenset[str] = frozenset()
+    under: Callable[[Array], LoggedRows] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -79,19 +81,30 @@ def clause(error: Exception) -> str:
 
 
 def logged_rows(
-    problem: Problem, result: Identification, unseen: UnseenRuns | None = None, progress: Progress | None = None
+    problem: Problem,
+    result: Identification,
+    unseen: UnseenRuns | None = None,
+    progress: Progress | None = None,
+    gravity: Array | None = None,
 ) -> LoggedRows:
     """The rows of the problem of a fit, and of the runs that `unseen` reads: one pass over each log.
 
-    An unseen log that cannot be read costs its score, not the fit.
+    An unseen log that cannot be read costs its score, not the fit. `gravity` (3,) replaces that of the robot [m/s²].
     """
-    problem = as_identified(problem, result)
+
+    def under(gravity: Array) -> LoggedRows:
+        return logged_rows(given, result, unseen, progress, gravity)
+
+    given, problem = problem, as_identified(problem, result)
+    if gravity is not None:
+        robot = problem.model.robot.with_gravity(gravity.tolist())
+        problem = replace(problem, model=replace(problem.model, robot=robot))
     added = _with_own_options(problem.model, WRITTEN)
     added += (Springs(),) if problem.model.robot.springs and Springs.name not in _names(problem.model.terms) else ()
     kept = [term for term in problem.model.terms if term.name not in _names(added)]
     problem = replace(problem, model=replace(problem.model, terms=(*kept, *added)))
     payloads = frozenset(payload.name for payload in problem.model.payloads)
-    rows = LoggedRows(observe(problem, progress=progress), mask=problem.mask, payloads=payloads)
+    rows = LoggedRows(observe(problem, progress=progress), mask=problem.mask, payloads=payloads, under=under)
     try:
         runs = () if unseen is None else unseen()
         return replace(rows, unseen=observe(problem.with_runs(runs), progress=progress)) if runs else rows

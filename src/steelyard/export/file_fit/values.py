@@ -34,12 +34,13 @@ NAMED = 4
 
 
 class FileFormat(NamedTuple):
-    """A format of robot files: its name, the terms that it can hold, and how the content of one that is at a path is
-    read."""
+    """A format of robot files: its name, the terms that it can hold, how the content of one that is at a path is read,
+    and whether its files state gravity."""
 
     name: str
     holds: tuple[str, ...]
     read: Callable[[bytes, Path], Robot]
+    has_gravity: bool = False
 
 
 @dataclass(frozen=True)

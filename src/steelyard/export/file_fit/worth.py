@@ -94,19 +94,27 @@ def _percent(found: Score) -> str:
     return f"{100.0 * found.total:.2f} %"
 
 
-def worth_of(rows: LoggedRows, values: Mapping[str, Array], load: str = UNLOADED) -> FileWorth | str:
+def worth_of(
+    rows: LoggedRows, values: Mapping[str, Array], load: str = UNLOADED, of_file: LoggedRows | None = None
+) -> FileWorth | str:
     """The scores of values (C,) on the columns of the rows, over the runs with this load; why not where there are
-    none."""
-    fitted, unseen = rows.carrying(load)
-    some = fitted or unseen
+    none.
+
+    `of_file` are the rows of robot files where their gravity is not that of the identification; what they lack of the
+    identified effort is then not computed, because it is mostly weight.
+    """
+    of_file = of_file or rows
+    fitted, unseen = zip(rows.carrying(load), of_file.carrying(load), strict=True)
+    some = fitted[0] or unseen[0]
     if some is None:
         return unscored_load(load, sorted(rows.payloads))
 
-    def scores(information: Information | None) -> dict[str, Score]:
-        return {} if information is None else {key: score(information, x, rows.mask) for key, x in values.items()}
+    def scores(identified: Information | None, file: Information | None) -> dict[str, Score]:
+        own = ((key, identified if key == IDENTIFIED else file, x) for key, x in values.items())
+        return {key: score(information, x, rows.mask) for key, information, x in own if information is not None}
 
-    lacking = dict(_lacking(some, values[IDENTIFIED] - values[FILE]))
-    return FileWorth(scores(fitted), scores(unseen), lacking, load, rows.unseen_fault)
+    lacking = dict(_lacking(some, values[IDENTIFIED] - values[FILE])) if of_file is rows else {}
+    return FileWorth(scores(*fitted), scores(*unseen), lacking, load, rows.unseen_fault)
 
 
 def unscored_load(load: str, payloads: Iterable[str]) -> str:

@@ -27,13 +27,15 @@ from steelyard.formats.robots.holding import hold
 from steelyard.model.model import Model
 from steelyard.model.parameters import transformed_inertia
 from steelyard.model.pose import Pose
-from steelyard.model.robot import BASE, Robot
+from steelyard.model.robot import BASE, STANDARD_GRAVITY, Robot
 from steelyard.model.terms import Coulomb, Rotor, Springs, Term, Viscous
 
 # Frames nearer than this [m, rad] are equal except for rounding.
 SAME_FRAME = 1e-12
 # Axes of two files nearer than this [m, rad] are the same: angles are often written with ten digits.
 SAME_AXIS = 1e-6
+# Gravity within this share of the standard one is the usual one: it varies by 0.5 % over the Earth.
+USUAL = 0.005
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,24 @@ class Match:
     world: Pose
 
     @property
-    def gravity_note(self) -> str:
-        """Gravity of the identification in the world frame of the file, for formats without gravity."""
+    def gravity(self) -> Array:
+        """Gravity (3,) of the identification in the world frame of the file [m/s²]."""
         gravity = self.world.rotation.T @ self.identified.gravity
-        x, y, z = (0.0 if abs(g) < SAME_AXIS else g for g in gravity.tolist())
-        return (
-            f"Gravity {np.linalg.norm(gravity):.6g} m/s², ({x:.6g}, {y:.6g}, {z:.6g}) in the file's world: set it in "
-            "your simulator. URDF holds none."
-        )
+        return np.where(np.abs(gravity) < SAME_AXIS, 0.0, gravity)
+
+    @property
+    def gravity_note(self) -> str:
+        """What a simulator must be set to, for formats without gravity."""
+        x, y, z = self.gravity.tolist()
+        size = float(np.linalg.norm(self.gravity))
+        if not size:
+            return (
+                "Gravity 0 in the identification: the identified efforts hold no weight, as if the robot were "
+                "weightless. Switch gravity off in your simulator, or compensate the weight there."
+            )
+        note = f"Gravity {size:.6g} m/s², ({x:.6g}, {y:.6g}, {z:.6g}) in the file's world: set it in your simulator."
+        usual = np.linalg.norm(self.gravity - STANDARD_GRAVITY) <= USUAL * size
+        return note if usual else f"{note} It is not the usual (0, 0, -9.81), which simulators assume."
 
     def compared(self, written: Robot, what: str) -> Parity:
         """Torques of the file read back compared with the identified ones: bodies, rotors, and springs if identified.
@@ -71,7 +83,7 @@ class Match:
 
     def _compared(self, written: Robot, what: str, terms: tuple[Term, ...]) -> Parity:
         wanted = Model(self.identified, terms)
-        given = Model(written.with_gravity((self.world.rotation.T @ self.identified.gravity).tolist()), terms)
+        given = Model(written.with_gravity(self.gravity.tolist()), terms)
         values = _nominal(wanted), _nominal(given)
         # joints may be read back in another order: MuJoCo numbers them branch after branch
         axes = self.axes[[self.file.axis_names.index(name) for name in written.axis_names]]
@@ -130,6 +142,12 @@ def restated(ours: Robot, file: Robot) -> Robot:
             seen = None if inertia is None else _seen_from(world @ frames[1][k], frames[0][i], inertia)
             links[i] = replace(links[i], inertia=seen)
     return replace(ours, links=tuple(links), joints=tuple(joints), nominal=dict(file.nominal))
+
+
+def gravity_in(ours: Robot, file: Robot) -> Array:
+    """Gravity (3,) of the robot of a file of the same mechanism, in our world; ours where they are the same."""
+    gravity = _world(ours, file, _partners(ours, file)).rotation @ file.gravity
+    return ours.gravity if np.allclose(gravity, ours.gravity, rtol=0.0, atol=SAME_AXIS) else gravity
 
 
 def as_held(file: Robot, identified: Robot) -> Robot:

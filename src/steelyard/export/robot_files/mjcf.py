@@ -23,10 +23,16 @@ from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import ARMATURE, DAMPING, FRICTION, JointDrives, drives, new_values
 from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
-from steelyard.export.robot_files.matching import as_held, match
-from steelyard.export.robot_files.mjcf_check import checked_by_mujoco, zeroed_effects
+from steelyard.export.robot_files.matching import SAME_AXIS, Match, as_held, match
+from steelyard.export.robot_files.mjcf_check import (
+    checked_by_mujoco,
+    is_compensated,
+    states_compensation,
+    zeroed_effects,
+)
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, robot_source, source_bytes, tag
 from steelyard.formats.robots.mjcf import read_mjcf_text
+from steelyard.formats.robots.mjcf_compile import compiled_text
 from steelyard.model.model import Model
 from steelyard.model.payload import UNLOADED
 from steelyard.model.robot import Drive, Robot
@@ -67,9 +73,9 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
         edits += text.attributes(elements.joints[before.name], values) if values else []
     for spring in file.springs:
         edits += elements.spring_edits(spring, held)
-    zeroing, notes = zeroed_effects(
-        text, source, elements.bodies, damped=any(DAMPING in own for own in held.values.values())
-    )
+    weightless = not matched.gravity.any() and bool(file.gravity.any()) and states_compensation(elements.bodies)
+    damped = any(DAMPING in own for own in held.values.values())
+    zeroing, notes = zeroed_effects(text, source, elements.bodies, damped=damped, weightless=weightless)
     slack = [spring.name.removesuffix("_spring") for spring in file.springs if _stiffness(spring, held) is None]
     if slack:
         notes += (
@@ -81,9 +87,9 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
     read_back = as_held(compiled_back(written.content.decode(), source), model.robot)
     _refuse_switched_off(matched.file, read_back, source)
     parity = matched.compared(read_back, source.name)
-    checked_by_mujoco(written.content.decode(), source, matched)
+    checked_by_mujoco(written.content.decode(), source, matched, weightless=weightless)
     apart = as_held(read_mjcf_text(written.content.decode(), source, fused=False), model.robot)
-    left_out = (*held.left_out, *_gravity_note(model.robot, file))
+    left_out = (*held.left_out, *(() if weightless else _gravity_note(matched, file)))
     return Export(
         "mjcf",
         {source.name: written.file},
@@ -97,9 +103,13 @@ def edited_mjcf(model: Model, theta: Array, source: Path, load: str = UNLOADED) 
 
 
 def mjcf_robot(content: bytes, path: Path) -> Robot:
-    """The robot in the content of an MJCF file; includes and meshes are searched relative to its path."""
-    text = _flat(XmlText.of(content, str(path)), path, (path,))
-    return read_mjcf_text(text.content.decode(), path)
+    """The robot in the content of an MJCF file as MuJoCo computes it: weightless where gravcomp carries all weight.
+
+    Includes and meshes are searched relative to its path.
+    """
+    text = _flat(XmlText.of(content, str(path)), path, (path,)).content.decode()
+    robot = read_mjcf_text(text, path)
+    return robot.with_gravity([0.0, 0.0, 0.0]) if is_compensated(compiled_text(text, path)) else robot
 
 
 def _companions(root: Element) -> tuple[str, ...]:
@@ -252,8 +262,12 @@ def _refuse_switched_off(wanted: Robot, read_back: Robot, source: Path) -> None:
             )
 
 
-def _gravity_note(ours: Robot, file: Robot) -> tuple[str, ...]:
-    if np.allclose(ours.gravity, file.gravity, rtol=1e-9, atol=1e-9):
+def _gravity_note(matched: Match, file: Robot) -> tuple[str, ...]:
+    if np.allclose(matched.gravity, file.gravity, rtol=0.0, atol=SAME_AXIS):
         return ()
-    numbers_of = [", ".join(f"{x:g}" for x in robot.gravity) for robot in (ours, file)]
-    return (f"Gravity ({numbers_of[0]}) of the identification: the file keeps its own ({numbers_of[1]}).",)
+    ours, own = (" ".join(f"{x:g}" for x in gravity) for gravity in (matched.gravity, file.gravity))
+    return (
+        f"Gravity ({ours}) of the identification: the file keeps its own ({own}), so that MuJoCo computes other "
+        "torques from it, and its errors are those under its own. To simulate what was identified, set "
+        f'gravity="{ours}" in its <option>; if its own is the right one, state it in the project and identify again.',
+    )

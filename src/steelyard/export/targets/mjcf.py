@@ -33,5 +33,5 @@ MJCF = ExportTarget(
     ".xml",
     frozenset({"source", "load", "exact"}),
     root="mujoco",
-    form=FileFormat("MJCF", ("rotor", "viscous", "coulomb", "springs"), mjcf_robot),
+    form=FileFormat("MJCF", ("rotor", "viscous", "coulomb", "springs"), mjcf_robot, has_gravity=True),
 )

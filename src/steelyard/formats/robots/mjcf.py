@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from steelyard._arrays import Array
-from steelyard.errors import RobotError
+from steelyard.errors import RobotError, few
+from steelyard.findings import Finding
 from steelyard.formats.robots.assembly import COORDINATES, Connection, ConnectionKind, assemble, refuse_adrift, unique
 from steelyard.formats.robots.holding import hold
 from steelyard.formats.robots.mjcf_compile import (
@@ -93,10 +94,20 @@ def _robot(file: CompiledModel, fallback_name: str) -> Robot:
         loops=loops,
         actuated=actuated,
         home=home(mujoco, model, tree.joints) if loops else None,
-        findings=(*file.findings(names), *tendon_findings(mujoco, model), *assumed),
+        findings=(*file.findings(names), *_compensation(model, names), *tendon_findings(mujoco, model), *assumed),
     ).with_gravity(gravity.tolist())
     refuse_adrift(robot)
     return hold(robot, fixed_joints(mujoco, model))
+
+
+def _compensation(model: Any, names: list[str]) -> tuple[Finding, ...]:
+    """Bodies whose weight MuJoCo carries, which is no effort of a joint."""
+    carried = [names[b] for b in range(1, model.nbody) if model.body_gravcomp[b]]
+    if not carried:
+        return ()
+    message = f"the file states gravity compensation (gravcomp) of {few(carried)}: it is not part of the model"
+    fix = "nothing to do if the logged efforts hold the weight; if they do not, set gravity = [0.0, 0.0, 0.0]"
+    return (Finding("gravity-compensation", "info", message, "", fix),)
 
 
 # --- Joints and bodies ------------------------------------------------------------------------------------------------

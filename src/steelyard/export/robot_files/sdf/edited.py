@@ -19,7 +19,7 @@ from steelyard.export.robot_files.changes import changes
 from steelyard.export.robot_files.drives import DAMPING, FRICTION, drives, new_values
 from steelyard.export.robot_files.fixed_bodies import lump_notes, new_bodies
 from steelyard.export.robot_files.inertial import Inertial, inertial, number, numbers
-from steelyard.export.robot_files.matching import as_held, match
+from steelyard.export.robot_files.matching import SAME_AXIS, Match, as_held, match
 from steelyard.export.robot_files.urdf import dynamics_values
 from steelyard.export.robot_files.xml_edit import Element, TextEdit, XmlText, opening, robot_source
 from steelyard.formats.robots.sdf.reader import TENSOR, model_of, read_sdf
@@ -60,7 +60,7 @@ def edited_sdf(model: Model, theta: Array, source: Path, load: str = UNLOADED) -
         changes(file, read_back),
         parity,
         held.lines,
-        (*held.notes, *lump_notes(file, bodies), matched.gravity_note.replace(" URDF holds none.", "")),
+        (*held.notes, *lump_notes(file, bodies), matched.gravity_note, *_world_note(text, matched)),
         _companions(text),
     )
 
@@ -70,6 +70,21 @@ def _model_element(text: XmlText) -> Element:
     name = model_of(fromstring(text.content)).get("name")
     models = [one for one in text.root.walk() if one.tag == "model" and one.attributes.get("name") == name]
     return next(one for one in models if one.find("joint") is not None or len(models) == 1)
+
+
+def _world_note(text: XmlText, matched: Match) -> tuple[str, ...]:
+    """The gravity that the world of the file states, where it is not that of the identification."""
+    stated = [one.find("gravity") for one in text.root.walk() if one.tag == "world"]
+    values = [text.content[one.opened : one.closing].decode() for one in stated if one is not None]
+    other = [" ".join(x.split()) for x in values if not _is_gravity(x, matched)]
+    return tuple(f"The <world> of the file keeps its own <gravity> ({one}): its torques differ there." for one in other)
+
+
+def _is_gravity(text: str, matched: Match) -> bool:
+    try:
+        return np.allclose(np.array(text.split(), float), matched.gravity, rtol=0.0, atol=SAME_AXIS)
+    except ValueError:
+        return False
 
 
 def _companions(text: XmlText) -> tuple[str, ...]:

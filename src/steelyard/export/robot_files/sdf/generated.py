@@ -47,8 +47,7 @@ def generated_sdf(model: Model, theta: Array, load: str = UNLOADED) -> Export:
     lines = ['<?xml version="1.0"?>', opening("sdf", {"version": VERSION}), *_lines(robot), "</sdf>", ""]
     name, written = f"{file_stem(robot)}.sdf", "\n".join(lines).encode()
     parity = matched.compared(read_sdf(written, name), name)
-    gravity = matched.gravity_note.replace(" URDF holds none.", "")
-    notes = (*held.notes, *lump_notes(frames, new_bodies(frames, robot)), gravity)
+    notes = (*held.notes, *lump_notes(frames, new_bodies(frames, robot)), matched.gravity_note)
     return Export("sdf", {name: written}, held.left_out, parity=parity, friction=held.lines, notes=notes)
 
 

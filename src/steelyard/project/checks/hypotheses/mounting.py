@@ -60,7 +60,9 @@ def _by_file(trial: Trial) -> Iterator[Suspect]:
     if size < _COMPENSATED * usual:
         worse = _total(by_file, plain)
         if left < _WORST * worse:
-            yield _suspect(trial, np.zeros(3), np.log(worse / left) * len(trial.active), 0.0, _compensated)
+            yield _suspect(
+                trial, np.zeros(3), np.log(worse / left) * len(trial.active), 0.0, lambda _: _compensated(trial)
+            )
         return
     angle = float(np.degrees(np.arccos(np.clip(found.value @ stated / (size * usual), -1.0, 1.0))))
     # across the direction found: what is uncertain along it is the size
@@ -102,7 +104,7 @@ def _along_axes(trial: Trial) -> Iterator[Suspect]:
 
         def finding(s: Suspect, g: Array = g) -> Finding:
             if not g.any():
-                return _compensated(s)
+                return _compensated(trial)
             rounded = ", ".join(f"{x:.2f}" for x in g)
             told = f"the efforts fit with gravity along ({rounded}) m/s²: {s.evidence}"
             return Finding("wrong-gravity", "error", told, "gravity", f"set gravity = [{rounded}] in the project")
@@ -152,11 +154,12 @@ def _reversed(trial: Trial, gain: float) -> Suspect:
     return Suspect(edit, trial.baseline, trial.verdict(edit), gain, 0.0, True, gain, finding)
 
 
-def _compensated(s: Suspect) -> Finding:
-    return Finding(
-        "gravity-compensated",
-        "error",
-        "the efforts hold no gravity: the controller has subtracted it, or the log has only the torque of the feedback",
-        "all joints",
-        "log the whole motor torque (feedback and feed-forward), or add the gravity that the controller subtracts",
+def _compensated(trial: Trial) -> Finding:
+    told = (
+        "the efforts hold no gravity: the controller has subtracted it, or the log has only the torque of the feedback"
     )
+    fix = "log the whole motor torque (feedback and feed-forward), or add the gravity that the controller subtracts"
+    if any(one.code == "gravity-compensation" for one in trial.model.robot.findings):
+        told += ". The robot file itself states gravity compensation (gravcomp)"
+        fix = f"for a model of the compensated efforts set gravity = [0.0, 0.0, 0.0] in the project; else {fix}"
+    return Finding("gravity-compensated", "error", told, "all joints", fix)
