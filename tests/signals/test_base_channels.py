@@ -69,7 +69,7 @@ def test_the_base_does_not_depend_on_how_the_log_is_read_nor_on_units(robot: Rob
         (lambda _: replace(SENSOR, link="imu_lnik"), "Did you mean 'imu_link'"),
         (lambda _: replace(SENSOR, gyroscope=BaseSignal(columns("gyro", 3), "rpm")), "gyroscope: Unknown unit 'rpm'"),
         (lambda _: replace(SENSOR, gyroscope=BaseSignal(columns("gyro", 2), "rad/s")), "lists 2 columns; it needs 3"),
-        (lambda _: replace(SENSOR, gyroscope=BaseSignal(columns("acc", 3), "rad/s")), "names a column twice"),
+        (lambda _: replace(SENSOR, gyroscope=BaseSignal(columns("acc", 3), "rad/s")), "repeats a column"),
         (lambda _: replace(SENSOR, gyroscope=BaseSignal(columns("q", 3), "rad/s")), "more than one signal"),
     ],
 )
@@ -89,5 +89,5 @@ def test_a_base_that_is_bolted_down_has_no_motion() -> None:
 def test_quaternions_of_zero_norm_are_refused(robot: Robot) -> None:
     log = hanging(robot, 4.0, 5).log
     log = log | {f"quat{k}": np.where(np.arange(len(log["t"])) == 600, 0.0, log[f"quat{k}"]) for k in range(4)}
-    with pytest.raises(DataError, match=r"norm of 0 in row 601, so it is no rotation"):
+    with pytest.raises(DataError, match=r"norm of 0 in row 601, which no rotation has"):
         prepared(robot, log, POSE, Preparation(20.0))

@@ -10,7 +10,7 @@ DATA_CODES = (
         "robot",
         ("info",),
         ("formats",),
-        "an MJCF states `gravcomp`: in MuJoCo the weight of these bodies is no effort of the joints; the model has it",
+        "an MJCF states `gravcomp`: in MuJoCo the joints do not carry the weight of these bodies; in the model they do",
         "if the logged efforts hold no weight, set `gravity = [0.0, 0.0, 0.0]` in the project file",
         "robots.md",
     ),
@@ -160,7 +160,7 @@ DATA_CODES = (
         "missing-value",
         "log",
         ("error",),
-        ("signals", "project"),
+        ("project", "signals"),
         "`steelyard init` cannot determine a drive gain or a gear ratio from the log, or does not find the columns of "
         "a floating base's motion; the project file has an empty list or a comment there",
         "write one number per joint, or the names of the columns, into the project file",

@@ -1,4 +1,4 @@
-"""Columns of a log that tell the motion of a floating base: an inertial sensor on it, or its pose in the world.
+"""Columns of a log with the motion of a floating base: an inertial sensor on it, or its pose in the world.
 
 An inertial measurement unit needs no orientation, since its accelerometer measures the acceleration less gravity: that
 is what the dynamics need. A pose (motion capture, a state estimator, a simulator) is differentiated twice.
@@ -85,7 +85,7 @@ class ResolvedBase:
         if np.any(size < _NO_ROTATION):
             raise DataError(
                 f"Log '{name}': the quaternion in the columns {', '.join(self.columns[:4])} has a norm of "
-                f"{size.min():.3g} in row {first_row + int(np.argmin(size))}, so it is no rotation. Check the columns "
+                f"{size.min():.3g} in row {first_row + int(np.argmin(size))}, which no rotation has. Check the columns "
                 "of 'orientation' in [channels.base], or empty such cells and set missing = \"drop\"."
             )
         q = raw[:4] / size
@@ -117,7 +117,7 @@ def resolved_base(channels: BaseChannels | None, robot: Robot) -> ResolvedBase |
     parts = [_columns(name, getattr(channels, name)) for name in given]
     names = tuple(column for columns, _ in parts for column in columns)
     if len(set(names)) != len(names):
-        raise DataError(f"[channels.base] names a column twice: {', '.join(names)}.")
+        raise DataError(f"[channels.base] repeats a column: {', '.join(names)}.")
     factor = np.array([factor for columns, factor in parts for _ in columns])
     kind: Literal["sensor", "pose"] = "sensor" if given == list(SENSOR) else "pose"
     return ResolvedBase(kind, names, factor, _place(channels, robot), np.asarray(robot.gravity, float))

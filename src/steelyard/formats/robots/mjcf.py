@@ -101,7 +101,7 @@ def _robot(file: CompiledModel, fallback_name: str) -> Robot:
 
 
 def _compensation(model: Any, names: list[str]) -> tuple[Finding, ...]:
-    """Bodies whose weight MuJoCo carries, which is no effort of a joint."""
+    """Bodies whose weight MuJoCo carries, and not the joints."""
     carried = [names[b] for b in range(1, model.nbody) if model.body_gravcomp[b]]
     if not carried:
         return ()

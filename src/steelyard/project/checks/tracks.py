@@ -53,7 +53,7 @@ class Track:
 
     @property
     def base(self) -> Array:
-        """What the log tells of a floating base (6 or 7, N), see `ResolvedBase`."""
+        """What the log holds of a floating base (6 or 7, N), see `ResolvedBase`."""
         base = self.channels.base
         assert base is not None
         raw = self.raw[self.channels.places(base)]

@@ -14,7 +14,7 @@ from steelyard.signals.base_channels import POSE, SENSOR, BaseChannels, BaseSign
 from steelyard.signals.recording import Recording
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# Words of a name that tell the signal; all words of one entry must be there.
+# Words of a name that show the signal; all words of one entry must be there.
 _SIGNALS: dict[str, tuple[frozenset[str], ...]] = {
     "gyroscope": tuple(map(frozenset, (["gyro"], ["gyroscope"], ["omega"], ["angular", "velocity"], ["ang", "vel"]))),
     "accelerometer": tuple(map(frozenset, (["acc"], ["accel"], ["accelerometer"], ["linear", "acceleration"]))),
