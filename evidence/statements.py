@@ -26,10 +26,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from claims import Claim
 from rich.console import Console
 from rich.table import Table
 from scipy.signal import lfilter
+
+from steelyard.project.papers.page.claims import Claim
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
