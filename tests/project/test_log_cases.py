@@ -538,3 +538,12 @@ def test_logs_with_different_columns_are_said_to_differ(place: Path, one: Column
     told = steelyard("init", "lift.urdf", "a.csv", "b.csv")
     assert told.code == 2
     assert "The logs have different columns; in all of them are: " in " ".join(told.err.split())
+
+
+# --- Signs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_log_of_a_repeated_motion_keeps_the_signs_of_its_efforts() -> None:
+    """The motion repeats every 10 s, so parts of the time share the errors of the model that friction is judged by."""
+    log = Recording.from_arrays("log", columns(seed=3, rows=65536))
+    assert not guess_channels([log], read_robot_text(), HEADERS).effort.signs
