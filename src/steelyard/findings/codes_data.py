@@ -53,6 +53,16 @@ DATA_CODES = (
         "robots.md",
     ),
     FindingCode(
+        "placeholder-limits",
+        "robot",
+        ("info",),
+        ("formats",),
+        "joints whose `<limit>` has a range, velocity or effort of zero, as exporters write where none was entered: "
+        "these are read as no limits",
+        "write the limits of the data sheet: `excite` designs motions within them",
+        "robots.md",
+    ),
+    FindingCode(
         "mesh-missing",
         "robot",
         ("info", "warning"),
