@@ -203,6 +203,14 @@ DATA_CODES = (
         "unwrap angles that wrap at a full turn, and split the log at lost samples",
     ),
     FindingCode(
+        "late-rows",
+        "log",
+        ("warning",),
+        ("signals",),
+        "single rows lie before the latest time of the log, as packets that overtake each other do; they were dropped",
+        "log the time of the measurement, and write the rows in its order",
+    ),
+    FindingCode(
         "repeated-times",
         "log",
         ("warning",),
