@@ -12,7 +12,7 @@ import pytest
 from steelyard.errors import RobotError
 from steelyard.formats.robots import read_robot
 from steelyard.model.model import Model
-from steelyard.model.robot import Robot
+from steelyard.model.robot import Limits, Robot
 from steelyard.model.terms import Rotor, Viscous
 from testbed.finger_arm import ARM
 
@@ -51,6 +51,15 @@ def test_a_follower_whose_master_is_missing_is_read_as_independent_and_said(tmp_
     assert (finding.code, finding.severity, finding.where) == ("mimic-master-missing", "warning", "finger")
     assert "'j_1'" in finding.message
     assert "'j1'" in finding.fix
+
+
+def test_limits_of_zero_are_placeholders(tmp_path: Path) -> None:
+    zeros = '<limit lower="0" upper="0" effort="0" velocity="0"/>'
+    robot = read(tmp_path, ARM.replace('<limit lower="0.01" upper="0.04"/>', zeros))
+    assert robot.joints[2].limits == Limits()
+    (finding,) = robot.findings
+    assert (finding.code, finding.severity) == ("placeholder-limits", "info")
+    assert finding.message.endswith("is read as no limit: finger")
 
 
 def test_several_roots_are_fixed_to_the_first_that_carries_a_joint(tmp_path: Path) -> None:

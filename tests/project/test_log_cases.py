@@ -23,7 +23,7 @@ from steelyard.model.robot import Robot
 from steelyard.project.draft import HEADERS, draft_project
 from steelyard.project.project import Project, read_project
 from steelyard.signals.composed import ROW_CLOCK, joined, with_rate
-from steelyard.signals.episodes import Episode, Episodes, one_episode
+from steelyard.signals.episodes import Episode, Episodes, one_episode, restarts
 from steelyard.signals.guess import guess_channels, guess_runs
 from steelyard.signals.recording import Recording
 from testbed.command import Run
@@ -288,9 +288,6 @@ def test_a_column_that_does_not_separate_motions_splits_nothing(place: Path, one
 def test_episodes_are_found_across_chunks_and_empty_cells() -> None:
     t = np.array([0.0, 1.0, np.nan, 2.0, 0.0, 1.0, np.nan, 0.5])
     log = Recording.from_arrays("log", {"t": t, "e": np.array([3, 3, 3, 3, 7, 7, 7, 7.0])})
-    assert Episodes("t", restarts=True).found_in(log) == (
-        Episode(0, range(4)), Episode(1, range(4, 7)), Episode(2, range(7, 8)),
-    )  # fmt: skip
     assert Episodes("e").found_in(log) == (Episode(3, range(4)), Episode(7, range(4, 8)))
     part = one_episode(log, 7, Episodes("e"))
     assert [c["t"].size for c in part.chunks(["t"], 3)] == [3, 1]
@@ -301,6 +298,26 @@ def test_episodes_are_found_across_chunks_and_empty_cells() -> None:
         one_episode(log, 5, Episodes("e"))
     with pytest.raises(DataError, match="does not number episodes"):
         Episodes("t").found_in(Recording.from_arrays("log", {"t": np.array([0.0, 0.5])}))
+
+
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_a_clock_restarts_where_many_rows_are_late(block: int) -> None:
+    t = np.concatenate([np.arange(40.0), np.arange(3.0, 33.0), np.arange(20.0)])
+    t[[10, 11, 50, 51]] = t[[11, 10, 51, 50]]  # swapped neighbours
+    t[[40, 45]] = np.nan
+    assert list(restarts(np.split(t, range(block, len(t), block)))) == [41, 70]
+
+
+def test_rows_that_arrive_late_are_dropped_and_said(place: Path, one: Columns) -> None:
+    rows = np.arange(ROWS)
+    rows[150::300], rows[151::300] = rows[151::300].copy(), rows[150::300].copy()
+    Path("log.csv").write_text(text({name: x[rows] for name, x in one.items()}), "utf-8")
+    project = drafted("log.csv")
+    assert [run.episode for run in project.spec.run] == [None]
+    (samples,) = project.samples(project.robot(), "identify")
+    assert "dropped 8 rows that arrived late (before the latest time)" in samples.history
+    assert "late-rows" in [one.code for one in samples.findings]
+    assert len(samples.stretches) == 1
 
 
 def test_short_episodes_are_left_out_and_said(place: Path, three: tuple[Columns, ...], steelyard: Run) -> None:
@@ -538,3 +555,12 @@ def test_logs_with_different_columns_are_said_to_differ(place: Path, one: Column
     told = steelyard("init", "lift.urdf", "a.csv", "b.csv")
     assert told.code == 2
     assert "The logs have different columns; in all of them are: " in " ".join(told.err.split())
+
+
+# --- Signs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_log_of_a_repeated_motion_keeps_the_signs_of_its_efforts() -> None:
+    """The motion repeats every 10 s, so parts of the time share the errors of the model that friction is judged by."""
+    log = Recording.from_arrays("log", columns(seed=3, rows=65536))
+    assert not guess_channels([log], read_robot_text(), HEADERS).effort.signs

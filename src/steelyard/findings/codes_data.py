@@ -62,6 +62,16 @@ DATA_CODES = (
         "robots.md",
     ),
     FindingCode(
+        "placeholder-limits",
+        "robot",
+        ("info",),
+        ("formats",),
+        "joints whose `<limit>` has a range, velocity or effort of zero, as exporters write where none was entered: "
+        "these are read as no limits",
+        "write the limits of the data sheet: `excite` designs motions within them",
+        "robots.md",
+    ),
+    FindingCode(
         "mesh-missing",
         "robot",
         ("info", "warning"),
@@ -200,6 +210,14 @@ DATA_CODES = (
         ("signals",),
         "a position changes by more than 1 rad (or 1 m) between two rows",
         "unwrap angles that wrap at a full turn, and split the log at lost samples",
+    ),
+    FindingCode(
+        "late-rows",
+        "log",
+        ("warning",),
+        ("signals",),
+        "single rows lie before the latest time of the log, as packets that overtake each other do; they were dropped",
+        "log the time of the measurement, and write the rows in its order",
     ),
     FindingCode(
         "repeated-times",

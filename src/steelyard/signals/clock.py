@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.signals.channels import ResolvedChannels
+from steelyard.signals.episodes import Lateness
 from steelyard.signals.magnitudes import measurable
 from steelyard.signals.recording import Progress, Recording
 
@@ -63,6 +64,7 @@ class Survey:
     stale: int
     repeated_times: int
     missing: int
+    late: int
     step: float
     shortest_step: float
     longest_step: float
@@ -92,14 +94,18 @@ class Tally:
     """Counts of the rows that `clean` removed, filled as its rows are consumed."""
 
     def __init__(self) -> None:
-        self.rows = self.stale = self.repeated_times = self.missing = 0
+        self.rows = self.stale = self.repeated_times = self.missing = self.late = 0
 
 
 def clean(
     recording: Recording, channels: ResolvedChannels, chunk_rows: int, drop_missing: bool, tally: Tally
 ) -> Iterator[Rows]:
-    """Rows in order, without stale ones (equal to the row before in every channel), on a clock that only advances."""
+    """Rows in order, without stale ones (equal to the row before in every channel), on a clock that only advances.
+
+    Single rows that lie before the latest time arrived late and are dropped.
+    """
     names = channels.columns
+    lateness = Lateness()
     last_t, last_x, pending = -np.inf, np.full((len(names) - 1, 1), np.nan), 0.0
     for chunk in recording.chunks(names, chunk_rows):
         raw = np.stack([chunk[name] for name in names])
@@ -119,14 +125,20 @@ def clean(
             continue
         raw = measurable(raw, recording.name, names, number)
         t, x = raw[0] * channels.time_factor, raw[1:]
-        step = np.diff(t, prepend=last_t)
-        if np.any(step < 0):
-            row = int(np.argmax(step < 0))
+        late, restart = lateness(t)
+        if restart is not None:
+            row = int(number[0]) + restart if restart < 0 else int(number[restart])
             raise DataError(
-                f"Log '{recording.name}': time goes backwards in row {number[row] + 1} ('{channels.time}' steps by "
-                f"{step[row]:.6g} s). If the clock restarts there, give each part a [[run]] with episode = 0, 1, … "
-                "(`steelyard init` writes them); otherwise correct the time column in [channels]."
+                f"Log '{recording.name}': time goes backwards in row {row + 1} ('{channels.time}'). If the clock "
+                "restarts there, give each part a [[run]] with episode = 0, 1, … (`steelyard init` writes them); "
+                "otherwise correct the time column in [channels]."
             )
+        if late.any():
+            tally.late += int(late.sum())
+            t, x, number = t[~late], x[:, ~late], number[~late]
+            if not len(t):
+                continue
+        step = np.diff(t, prepend=last_t)
         stale = _repeats(x, last_x)
         frozen = (step == 0.0) & ~stale
         tally.stale += int(stale.sum())
@@ -321,6 +333,7 @@ def survey(
         tally.stale,
         tally.repeated_times,
         tally.missing,
+        tally.late,
         step,
         float(shortest),
         float(longest),

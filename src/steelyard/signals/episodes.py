@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,6 +14,9 @@ from steelyard._arrays import Array
 from steelyard.errors import DataError
 from steelyard.signals.recording import Chunk, Recording
 
+# A clock restarts where this many rows in succession lie before its latest time; fewer are rows that arrived late.
+RESTART_ROWS = 10
+
 
 class Episode(NamedTuple):
     """The number of an episode and its rows in the log, counted from 0."""
@@ -24,7 +27,8 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True)
 class Episodes:
-    """The rule that cuts a log: a new value of `column`; or, where that is a clock that `restarts`, a step back.
+    """The rule that cuts a log: a new value of `column`; or, where that is a clock that `restarts`, a step back that
+    lasts for `RESTART_ROWS`.
 
     Episodes between restarts are counted from 0.
     """
@@ -34,22 +38,36 @@ class Episodes:
 
     def found_in(self, recording: Recording) -> tuple[Episode, ...]:
         """The episodes in the order of the log, from one pass over the column."""
+        blocks = (chunk[self.column] for chunk in recording.chunks([self.column]))
+        return self._restarted(blocks) if self.restarts else self._numbered(recording, blocks)
+
+    def _restarted(self, blocks: Iterable[Array]) -> tuple[Episode, ...]:
+        rows = 0
+
+        def counted() -> Iterator[Array]:
+            nonlocal rows
+            for block in blocks:
+                rows += block.size
+                yield block
+
+        starts = [0, *restarts(counted())]
+        return tuple(Episode(k, range(*ends)) for k, ends in enumerate(pairwise([*starts, rows])) if rows)
+
+    def _numbered(self, recording: Recording, blocks: Iterable[Array]) -> tuple[Episode, ...]:
         starts: list[int] = []
         numbers: list[float] = []
         last, rows = np.nan, 0
-        for chunk in recording.chunks([self.column]):
-            values = chunk[self.column]
-            if not self.restarts:
-                self._check(recording, values)
+        for values in blocks:
+            self._check(recording, values)
             if rows == 0:
                 starts.append(0)
                 numbers.append(values[0])
-            at, last = _cuts(values, last, self.restarts)
+            at, last = _changes(values, last)
             starts += (rows + at).tolist()
             numbers += values[at].tolist()
             rows += values.size
         parts = zip(numbers, pairwise([*starts, rows]), strict=True)
-        return tuple(Episode(k if self.restarts else int(x), range(*ends)) for k, (x, ends) in enumerate(parts))
+        return tuple(Episode(int(x), range(*ends)) for x, ends in parts)
 
     def chosen(self, recording: Recording, number: int | None) -> Recording:
         """One episode of a recording; `number` may be None if there is only one."""
@@ -125,11 +143,47 @@ class _SomeRows:
         return self.whole.sha256
 
 
-def _cuts(values: Array, last: float, restarts: bool) -> tuple[NDArray[np.intp], float]:
-    """Rows at which a new episode begins, and the last number, which the next chunk goes on from."""
-    finite = np.flatnonzero(np.isfinite(values))
-    if not len(finite):
-        return finite, last
-    known = values[finite]
-    step = np.diff(known, prepend=known[0] if np.isnan(last) else last)
-    return finite[step < 0.0 if restarts else step != 0.0], float(known[-1])
+def _changes(values: Array, last: float) -> tuple[NDArray[np.intp], float]:
+    """Rows at which a new number begins, and the last number, which the next chunk goes on from."""
+    step = np.diff(values, prepend=values[0] if np.isnan(last) else last)
+    return np.flatnonzero(step != 0.0), float(values[-1])
+
+
+class Lateness:
+    """Rows before the latest time so far, read block by block: single ones arrived late, `RESTART_ROWS` in succession
+    are a clock that restarted with the first of them."""
+
+    def __init__(self) -> None:
+        self.latest, self.run = -np.inf, 0
+
+    def __call__(self, t: Array) -> tuple[NDArray[np.bool_], int | None]:
+        """Which of the finite times t (m,) are late; and, where the clock restarts, the row of t of the first late one,
+        negative if it was in an earlier block."""
+        before = np.maximum.accumulate(np.concatenate([[self.latest], t]))
+        late = t < before[:-1]
+        rows = np.arange(len(t))
+        # number of late rows in succession up to each row, across blocks
+        run = rows - np.maximum.accumulate(np.where(late, -1 - self.run, rows))
+        found = np.flatnonzero(late & (run >= RESTART_ROWS))
+        if len(found):
+            return late, int(found[0]) - RESTART_ROWS + 1
+        if len(t):
+            self.latest, self.run = float(before[-1]), int(run[-1]) if late[-1] else 0
+        return late, None
+
+
+def restarts(blocks: Iterable[Array]) -> Iterator[int]:
+    """Rows at which a clock restarts, counted from 0 over all blocks."""
+    lateness, done = Lateness(), 0
+    rest, places = np.empty(0), np.empty(0, np.intp)
+    for block in blocks:
+        finite = np.flatnonzero(np.isfinite(block))
+        # the last rows may be the first of a run of late ones: they are read again after a restart
+        t, at = np.concatenate([rest, block[finite]]), np.concatenate([places, done + finite])
+        new = len(rest)
+        while (start := lateness(t[new:])[1]) is not None:
+            t, at = t[new + start :], at[new + start :]
+            yield int(at[0])
+            lateness, new = Lateness(), 0
+        rest, places = t[-RESTART_ROWS:], at[-RESTART_ROWS:]
+        done += len(block)

@@ -59,6 +59,14 @@ def _jumps(joints: Sequence[str], survey: Survey) -> Iterator[Finding]:
 
 
 def _repeats(log: str, survey: Survey) -> Iterator[Finding]:
+    if survey.late:
+        yield Finding(
+            "late-rows",
+            "warning",
+            f"{survey.late} of {survey.rows} rows have a time before that of an earlier row and were dropped",
+            log,
+            "log the time of the measurement, and write the rows in its order",
+        )
     if survey.repeated_times > _REPEATED * survey.rows:
         yield Finding(
             "repeated-times",

@@ -301,6 +301,8 @@ class _Plan:
         lines = [f"read {s.rows} rows of {len(self.channels.columns)} columns"]
         if s.missing:
             lines.append(f"dropped {s.missing} rows with missing values")
+        if s.late:
+            lines.append(f"dropped {s.late} rows that arrived late (before the latest time)")
         if s.stale:
             lines.append(f"dropped {s.stale} repeated rows (equal to the previous row in every channel)")
         if s.repeated_times:

@@ -248,14 +248,18 @@ def _parents_first(robot: str, base: str, connections: Sequence[Connection]) -> 
 def checked_limits(
     joint: str, lower: float | None, upper: float | None, velocity: float | None, effort: float | None
 ) -> Limits:
-    """Limits of a joint, ±inf where the file gives none; raises an error if they are reversed or negative."""
+    """Limits of a joint, ±inf where the file gives none; raises an error if they are reversed or negative.
+
+    A range of zero and a velocity or effort of zero are placeholders of exporters: a joint with them could not move.
+    """
     low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
     if low > high:
         raise RobotError(f"Joint '{joint}': the lower limit {low:g} is above the upper limit {high:g}.")
     for what, value in (("velocity", velocity), ("effort", effort)):
         if value is not None and value < 0:
             raise RobotError(f"Joint '{joint}': the {what} limit {value:g} is negative.")
-    return Limits(low, high, np.inf if velocity is None else velocity, np.inf if effort is None else effort)
+    low, high = (-np.inf, np.inf) if low == high else (low, high)
+    return Limits(low, high, velocity or np.inf, effort or np.inf)
 
 
 def turn(axis: int, angle: float) -> Pose:

@@ -167,7 +167,8 @@ def _robot(root: Element, floating: bool) -> Robot:
         bodies = {k: np.zeros(10) if v is None and k in moving else v for k, v in bodies.items()}
     tree = assemble(name, bodies, connections)
     mimics, independent = _followers(root, [joint.name for joint in tree.joints])
-    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=(*findings, *independent))
+    findings = (*findings, *independent, *_placeholders(root))
+    robot = Robot(name, tree.links, tree.joints, base=tree.base, fixed=tree.fixed, findings=findings)
     refuse_adrift(robot)
     if not mimics:
         return robot
@@ -297,6 +298,19 @@ def _axis(joint: Element, what: str) -> Array:
         raise RobotError(f"{what} has a zero axis: {axis.tolist()}. Give the direction of rotation or translation.")
     axis = axis / scale  # keeps the norm of huge numbers finite
     return axis / np.linalg.norm(axis)
+
+
+def _placeholders(root: Element) -> Iterator[Finding]:
+    """A finding that names the moving joints with limits of zero, which exporters write where none were entered."""
+    joints = []
+    for joint, kind in ((joint, joint.get("type")) for joint in root.findall("joint")):
+        if kind != "fixed" and (limit := joint.find("limit")) is not None:
+            low, high, *most = (_optional(limit, key, "<limit>") for key in ("lower", "upper", "velocity", "effort"))
+            if 0.0 in most or (kind != "continuous" and low is not None and low == high):
+                joints.append(name_of(joint))
+    if joints:
+        message = f"a range, velocity or effort of zero in <limit> is read as no limit: {few(joints)}"
+        yield Finding("placeholder-limits", "info", message, "", "write the limits of the robot's data sheet")
 
 
 def _limits(joint: Element, name: str, kind: str) -> Limits:

@@ -163,7 +163,7 @@ class _Decision:
         v_doubt = Doubt(
             "its unit follows from the unit of the positions, which is uncertain", "the unit that matches the positions"
         )
-        effort, effort_checks = self._efforts(q)
+        effort, effort_checks = self._efforts(q, TIME_UNITS[told.units[0]])
         others = tuple(Other((name.column,), "another clock") for name in self.clock.others)
         unit, by_value = told.units[0], ["it increases in nearly equal steps"] if self.clock.by_value else []
         rate = 1.0 / (TIME_UNITS[unit] * float(np.median([one.step for one in self.clock.steps])))
@@ -264,7 +264,7 @@ class _Decision:
             return GuessedSignal(group.columns, matched.units, why, q.side, (), ratio, others), matched, ""
         return None, None, why_not
 
-    def _efforts(self, q: GuessedSignal) -> tuple[GuessedSignal, list[Finding]]:
+    def _efforts(self, q: GuessedSignal, tick: float) -> tuple[GuessedSignal, list[Finding]]:
         group = self.effort
         is_current = group.meaning.kind == "current"
         usual = ["A" if is_current else "N" if joint.is_prismatic else "N.m" for joint in self.robot.axes]
@@ -283,7 +283,7 @@ class _Decision:
             why.append("the name contains motor")
         if not to_fill_in(group):
             checks += self._size(units)
-        signs, sign_why, sign_checks = self._signs(q)
+        signs, sign_why, sign_checks = self._signs(q, tick)
         signal = GuessedSignal(
             group.columns, units, (*why, *sign_why), side, signs, to_fill_in(group), self._others(group, EFFORTS),
         )  # fmt: skip
@@ -303,10 +303,10 @@ class _Decision:
             return _unsure("effort.side", Doubt(text, 'side = "motor" with ratio = [ … ]'))
         return []
 
-    def _signs(self, q: GuessedSignal) -> tuple[tuple[float, ...], list[str], list[Finding]]:
+    def _signs(self, q: GuessedSignal, tick: float) -> tuple[tuple[float, ...], list[str], list[Finding]]:
         """Signs of the efforts: friction opposes motion, so where it seems to drive the motion the sign is reversed."""
         to_si = factors(q.units, POSITION_UNITS)
-        sure = friction(self.heads, self.time.column, q.columns, self.effort.columns, to_si)
+        sure = friction(self.heads, self.time.column, q.columns, self.effort.columns, to_si, tick)
         names = np.array(self.robot.axis_names)
         against, along = names[sure > _SURE].tolist(), names[sure < -_SURE].tolist()
         why = [f"friction opposes the motion of {', '.join(against)}"] if against else []

@@ -16,15 +16,19 @@ from steelyard.signals.recording import Recording
 # Total number of rows read over all logs, and the smallest number per log.
 _HEAD_ROWS = 65536
 _LEAST_ROWS = 4096
-# Windows over which positions are differenced: long enough for quantised logs, short enough to follow the motion.
+# Windows of a log over which positions are differenced: few enough to be long, for quantised logs.
 _WINDOWS = 1500
+# The longest window [s] to find friction: a longer one smooths acceleration and the reversals of the motion, which then
+# look like friction with the wrong sign.
+_LONGEST_S = 0.05
 # A step of the clock that exceeds the usual one by this factor is a gap; no window reaches across.
 _GAP = 5.0
 # A clock advances in at least this fraction of the rows, and steps back in less than that one.
 _ADVANCES, _RESTARTS = 0.2, 0.01
 # Rows slower than this fraction of a joint's top speed are not used to find the direction of friction.
 _SLOW = 0.05
-# Number of parts of the log; each is left out in turn to find the uncertainty of the friction.
+# Number of parts of the log, in order of time or of a position; each is left out in turn to find the uncertainty of the
+# friction.
 _PARTS = 10
 
 
@@ -112,15 +116,17 @@ def clock(head: LogHead, column: str) -> Clock | None:
     return Clock(usual, len(ahead) / len(steps), float(np.mean(steps < 0)), float(even / len(steps)))
 
 
-def motion(head: LogHead, time: str, columns: Sequence[str]) -> WindowedMotion | None:
-    """Motion over windows of complete, distinct rows without a gap; None if no window is left."""
+def motion(head: LogHead, time: str, columns: Sequence[str], longest: float = np.inf) -> WindowedMotion | None:
+    """Motion over windows of complete, distinct rows without a gap; None if no window is left.
+
+    A window spans at least two rows, and at most `longest` [the clock's unit] at the usual step.
+    """
     t, q, rows = _rows(head, time, columns)
     if len(t) < 8:
         return None
-    edges = np.arange(0, len(t), max(2, len(t) // _WINDOWS))
     usual = float(np.median(np.diff(t)))
-    longest = np.maximum.reduceat(np.diff(t), edges[:-1])
-    whole = longest <= _GAP * usual
+    edges = np.arange(0, len(t), int(max(2, min(len(t) // _WINDOWS, longest / usual))))
+    whole = np.maximum.reduceat(np.diff(t), edges[:-1]) <= _GAP * usual
     first, last = edges[:-1][whole], edges[1:][whole]
     if not len(first):
         return None
@@ -184,22 +190,25 @@ def derivative(heads: Sequence[LogHead], time: str, q: Sequence[str], v: Sequenc
 
 
 @single_threaded
-def friction(heads: Sequence[LogHead], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array) -> Array:
+def friction(
+    heads: Sequence[LogHead], time: str, q: Sequence[str], effort: Sequence[str], to_si: Array, tick: float
+) -> Array:
     """Coulomb friction of each joint in units of its own uncertainty, from effort against direction of motion.
 
     The effort of joint j is fitted by 1, sin and cos of every position and of sums of neighbours, every acceleration
-    and sign(v_j); the uncertainty of the last coefficient comes from leaving out one part of the log in turn. Friction
+    and sign(v_j). The uncertainty of the last coefficient comes from leaving out one part of the time, or of a joint's
+    range, in turn, whichever gives more: a log that repeats a motion repeats the errors of this simple model. Friction
     opposes motion, so a negative value means that the sign of the effort is reversed; NaN where the log does not show
-    it. `to_si` (n,) converts positions to rad or m.
+    it. `to_si` (n,) converts positions to rad or m, `tick` times to s.
     """
     gathered: list[tuple[Array, Array, Array, Array]] = []
     for head in heads:
-        moved = motion(head, time, q)
+        moved = motion(head, time, q, _LONGEST_S / tick)
         if moved is None or len(moved.t) < 8:
             continue
         means = np.stack([_means(head.values[column], moved.rows) for column in effort])
-        v = moved.v * to_si[:, None]
-        gathered.append((moved.q * to_si[:, None], v, np.gradient(v, moved.t, axis=1), means))
+        v = moved.v * to_si[:, None] / tick
+        gathered.append((moved.q * to_si[:, None], v, np.gradient(v, tick * moved.t, axis=1), means))
     if not gathered:
         return np.full(len(q), np.nan)
     position, v, a, load = (np.concatenate(parts, axis=1) for parts in zip(*gathered, strict=True))
@@ -221,13 +230,16 @@ def _friction_of(j: int, q: Array, v: Array, a: Array, effort: Array) -> float:
     if len(y) < 3 * x.shape[1] or len(np.unique(x[:, -1])) < 2:
         return np.nan
 
+    rows = np.column_stack([x, y])
+    orders = [np.arange(len(y)), *np.argsort(q[:, fast], axis=1, kind="stable")]
+    spread = max(_spread(rows[order]) for order in orders)
+    return float(np.linalg.lstsq(x, y, rcond=None)[0][-1]) / spread if spread > 0 else np.nan
+
+
+def _spread(rows: Array) -> float:
+    """Standard error of the last coefficient of the regression `rows` = [x, y], from leaving out a tenth in turn."""
     # every subset of parts is solved from the triangles of its parts, as in `Information`
-    triangles = [np.linalg.qr(part, mode="r") for part in np.array_split(np.column_stack([x, y]), _PARTS)]
-
-    def coulomb(left_out: int | None) -> float:
-        rows = np.concatenate([triangle for k, triangle in enumerate(triangles) if k != left_out])
-        return float(np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0][-1])
-
-    without = np.array([coulomb(k) for k in range(_PARTS)])
-    spread = np.sqrt((_PARTS - 1) * np.mean((without - without.mean()) ** 2))
-    return coulomb(None) / spread if spread > 0 else np.nan
+    triangles = [np.linalg.qr(part, mode="r") for part in np.array_split(rows, _PARTS)]
+    kept = [np.concatenate([*triangles[:k], *triangles[k + 1 :]]) for k in range(_PARTS)]
+    without = np.array([np.linalg.lstsq(part[:, :-1], part[:, -1], rcond=None)[0][-1] for part in kept])
+    return float(np.sqrt((_PARTS - 1) * np.mean((without - without.mean()) ** 2)))

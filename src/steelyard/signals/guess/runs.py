@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.errors import DataError
 from steelyard.signals.channels import TIME_UNITS
 from steelyard.signals.composed import with_rate
-from steelyard.signals.episodes import Episode, Episodes
+from steelyard.signals.episodes import Episode, Episodes, Lateness
 from steelyard.signals.guess.guess import GuessedClock
 from steelyard.signals.recording import Recording
 
@@ -117,11 +117,12 @@ def _parts(recordings: Sequence[Recording], clock: GuessedClock, split: bool) ->
 def _timed(log: int, recording: Recording, episodes: Sequence[Episode] | None, clock: GuessedClock) -> list[_Part]:
     """Episodes with their times, from a pass over the clock; None for the whole log as one.
 
-    An end is NaN where the clock steps back.
+    An end is NaN where the clock restarts.
     """
     count = 1 if episodes is None else len(episodes)
     stops = np.array([np.inf] if episodes is None else [one.rows.stop for one in episodes])
     first, last = np.full((2, count), np.nan)
+    lateness = [Lateness() for _ in range(count)]
     restarted = np.zeros(count, bool)
     done = 0
     for chunk in recording.chunks([clock.column]):
@@ -131,7 +132,7 @@ def _timed(log: int, recording: Recording, episodes: Sequence[Episode] | None, c
         for k in np.unique(part):
             x = t[finite[part == k]]
             first[k] = x[0] if np.isnan(first[k]) else first[k]
-            restarted[k] |= bool(np.any(np.diff(x, prepend=x[0] if np.isnan(last[k]) else last[k]) < 0.0))
+            restarted[k] |= lateness[k](x)[1] is not None
             last[k] = x[-1]
         done += len(t)
     last[restarted] = np.nan
