@@ -16,7 +16,7 @@ from steelyard.estimators import ESTIMATORS
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
-from steelyard.formats.robots.holding import hold
+from steelyard.formats.robots.holding import held_positions, hold
 from steelyard.model.robot import Robot
 from steelyard.project.output_folder import write_files
 from steelyard.signals.channels import GAIN_PER
@@ -60,8 +60,9 @@ def draft_project(
     recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     absent = absent_joints(recordings[0].columns, described)
     if absent:
-        said, described = described.findings, hold(described, absent)
-        described = replace(described, findings=(*said, absence_finding(absent, described.held)))
+        whole, described = described, hold(described, absent)
+        listed = held_positions(whole, {name: described.held[name] for name in absent})
+        described = replace(described, findings=(*whole.findings, absence_finding(listed)))
     guess = guess_channels(recordings, described, HEADERS, time=time, rate_hz=rate_hz)
     runs = guess_runs(recordings, guess.time, split=episode is None)
     lines = [
