@@ -111,8 +111,8 @@ def test_a_gripper_whose_range_leaves_out_zero_is_held_at_the_nearer_end(tmp_pat
     pytest.importorskip("mujoco")
     (tmp_path / "gripper.xml").write_text("""<mujoco><compiler angle="radian"/><worldbody>
 <body name="a"><joint name="j1" axis="0 1 0"/><geom size=".1" pos=".1 0 .2"/>
-<body name="l" pos="0 0 .4"><joint name="left" type="slide" axis="1 0 0" range="-.0081 -.00001"/><geom size=".05"/></body>
-<body name="r" pos="0 0 .4"><joint name="right" type="slide" axis="1 0 0" range=".00001 .0081"/><geom size=".05"/></body>
+<body name="l"><joint name="left" type="slide" axis="1 0 0" range="-.0081 -.00001"/><geom size=".05"/></body>
+<body name="r"><joint name="right" type="slide" axis="1 0 0" range=".00001 .0081"/><geom size=".05"/></body>
 </body></worldbody><actuator><motor joint="j1"/><motor joint="left"/></actuator>
 <equality><joint joint1="left" joint2="right" polycoef="0 -1 0 0 0"/></equality></mujoco>""")
     robot = read_robot(tmp_path / "gripper.xml", held=["left"])

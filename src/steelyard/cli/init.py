@@ -40,8 +40,9 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
-    from steelyard.project.draft import draft_project, write_draft
+    from steelyard.project.draft import draft_project, refuse_existing, write_draft
 
+    refuse_existing(out, force)
     draft = draft_project(
         robot, logs, out, topic=topic, episode=episode, time=time, rate_hz=rate, held=option_values.listed(hold)
     )

@@ -84,11 +84,17 @@ def stated_robot(robot: str, project: Path) -> str:
     return f"./{file}" if file in builtin_robots() else file  # a file of that name, not the built-in robot
 
 
+def refuse_existing(path: Path, force: bool = False) -> None:
+    """Raises an error if a project file exists and may not be replaced: called before any log is read too."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and (not force or not place.is_file()):
+        raise OutputError(f"'{path}' exists. Choose another file with --out, or replace it with --force.")
+
+
 def write_draft(draft: Draft, force: bool = False) -> None:
     """Write the file completely or not at all; an existing one is replaced only with force."""
+    refuse_existing(draft.path, force)
     place = Path(os.path.realpath(draft.path))
-    if place.exists() and (not force or not place.is_file()):
-        raise OutputError(f"'{draft.path}' exists. Choose another file with --out, or replace it with --force.")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
