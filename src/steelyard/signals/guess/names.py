@@ -249,8 +249,8 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
         end = len(words) - cut
         if end < 0 or (cut and not end):
             continue
-        by_unit = None if cut or set(words) & (FOREIGN | QUANTITIES) else _kind_by_unit(stated)
-        kind = by_unit or _kind(words[:end])
+        shown = None if cut or set(words) & (FOREIGN | QUANTITIES) else _kind_by_unit(stated)
+        kind = shown or _kind(words[:end])
         unit = _unit(kind, words[end:]) if cut else None
         if kind is None or (cut and (unit is None or (unit in LINEAR and not linear))):
             continue
@@ -270,7 +270,7 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
                 place="motor" if named & MOTOR else "link" if named & LINK else "joint",
                 processed=bool(named & PROCESSED),
                 bare=unit is None and not named & QUANTITIES,
-                by_unit=by_unit is not None and bool(named - _WITHOUT_QUANTITY),
+                by_unit=shown is not None and bool(named - _WITHOUT_QUANTITY),
             ),
             rest,
         )
@@ -294,8 +294,7 @@ def _kind(words: tuple[str, ...]) -> Kind | None:
 def _kind_by_unit(stated: tuple[str, ...]) -> Kind | None:
     """What a unit in brackets measures; lengths, forces and counts may be of anything."""
     kinds: tuple[Kind, ...] = ("position", "velocity", "torque", "current")
-    found = ((kind, UNITS[kind].get(stated)) for kind in kinds)
-    return next((kind for kind, unit in found if unit not in LINEAR | {None, "raw"}), None)
+    return next((kind for kind in kinds if UNITS[kind].get(stated, "raw") not in LINEAR | {"raw"}), None)
 
 
 def _unit(kind: Kind | None, words: tuple[str, ...]) -> str | None:
