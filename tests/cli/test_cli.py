@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 from steelyard._arrays import Array
+from steelyard.cli.console import people, say_findings
 from steelyard.cli.door.commands import COMMANDS
 from steelyard.estimators import ESTIMATORS
+from steelyard.findings import Finding, Severity
 from steelyard.formats.robots import builtin_robots
 from steelyard.project.result_file import read_result
 from testbed.command import Run
@@ -580,3 +582,15 @@ def test_brackets_in_names_are_no_markup(steelyard: Run, project: Path, tmp_path
     told = steelyard("identify", project, "--out", out)
     assert told.code == 0
     assert f"Report: {out / 'report.html'}" in told.err
+
+
+def test_an_info_of_several_joints_is_one_line() -> None:
+    def rounded(joint: str, percent: int, severity: Severity = "info") -> Finding:
+        message = f"the position of {joint} is quantised in steps of 0.{percent}: rounding is {percent}% of it"
+        return Finding("coarse-quantisation", severity, message, joint, "log more digits")
+
+    with people.capture() as captured:
+        say_findings([rounded("a1", 15), rounded("a2", 28), rounded("a3", 71, "warning"), rounded("a4", 90, "warning")])
+    first, *others = captured.get().strip().replace("\n", " ").split(" → log more digits")
+    assert first.endswith("[a1]: the position of a1 is quantised in steps of 0.15: rounding is 15% of it; likewise a2")
+    assert [text.count("warning: ") for text in others] == [1, 1, 0]

@@ -104,3 +104,19 @@ def test_coupled_motors_are_held_together() -> None:
     with pytest.raises(RobotError, match="'joint6' and 'joint5' are coupled, so both are held or none"):
         read_robot("tx40", held=["joint6"])
     assert read_robot("tx40", held=["joint5", "joint6"]).dof == 4
+
+
+def test_a_gripper_whose_range_leaves_out_zero_is_held_at_the_nearer_end(tmp_path: Path) -> None:
+    """Also with a loop between its fingers, which gives the robot a home at zero; the text says so."""
+    pytest.importorskip("mujoco")
+    (tmp_path / "gripper.xml").write_text("""<mujoco><compiler angle="radian"/><worldbody>
+<body name="a"><joint name="j1" axis="0 1 0"/><geom size=".1" pos=".1 0 .2"/>
+<body name="l"><joint name="left" type="slide" axis="1 0 0" range="-.0081 -.00001"/><geom size=".05"/></body>
+<body name="r"><joint name="right" type="slide" axis="1 0 0" range=".00001 .0081"/><geom size=".05"/></body>
+</body></worldbody><actuator><motor joint="j1"/><motor joint="left"/></actuator>
+<equality><joint joint1="left" joint2="right" polycoef="0 -1 0 0 0"/></equality></mujoco>""")
+    robot = read_robot(tmp_path / "gripper.xml", held=["left"])
+    assert robot.held == pytest.approx({"left": -1e-5, "right": 1e-5})
+    assert "left at -1e-05 m (the end of its range that is nearer to zero" in robot.findings[-1].message
+    with pytest.raises(RobotError, match="hold: 0 is outside the range of 'left'"):  # a position that the user stated
+        read_robot(tmp_path / "gripper.xml", held=["left=0"])

@@ -83,7 +83,7 @@ def test_a_member_is_named_by_a_path_and_stays_inside(tmp_path: Path, temporary:
     members = {"x/a.csv": TEXT, "../../evil.csv": TEXT, "README.txt": b"words", "__MACOSX/x/._a.csv": b"\0"}
     file = zipped(tmp_path / "logs.zip", **members)
     told = refused(file, "contains 2 logs: x/a.csv, ../../evil.csv.")
-    assert told.endswith(f"Give one of them, e.g. '{file}/x/a.csv'.")
+    assert told.endswith(f"Give one or several of them, each by its path: '{file}/x/a.csv' '{file}/../../evil.csv'.")
     refused(file / "b.csv", "has no member 'b.csv'. It contains: x/a.csv")
     assert read_recording(file / "x" / "a.csv").name == "logs.zip/x/a.csv"
     held = read_recording(Path(f"{file}/../../evil.csv"))

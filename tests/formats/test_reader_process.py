@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from steelyard.errors import DataError, MissingExtraError
 from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.mat import read_mat
 from steelyard.formats.reader_process import client
-from steelyard.formats.reader_process.limits import MEMORY_GB, SILENCE_S, UNPACKED_GB
+from steelyard.formats.reader_process.limits import MEMORY_GB, PIECE_S, UNPACKED_GB
 
 h5py = pytest.importorskip("h5py")
 T = np.arange(500) / 100
@@ -117,12 +118,41 @@ def test_hdf5_that_declares_more_than_it_holds(tmp_path: Path) -> None:
     refused(tmp_path / "bomb.h5", "declares 1e+11 numbers, more than 8 GB", UNPACKED_GB[0])
 
 
-def test_a_log_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is stopped uses no processor time: the log is not blamed, and is read when it goes on in time."""
     path = log(tmp_path)
     read_recording(path)  # the process is running
+    process = client._idle[-1].process
+    os.kill(process.pid, signal.SIGSTOP)
+    monkeypatch.setenv(PIECE_S[0], "0.5")
+    go_on = threading.Timer(1.0, os.kill, (process.pid, signal.SIGCONT))
+    go_on.start()
+    whole(path)
+    go_on.join()
     os.kill(client._idle[-1].process.pid, signal.SIGSTOP)
-    monkeypatch.setenv(SILENCE_S[0], "0.2")
-    refused(path, "takes longer than 0.2 s to decode", SILENCE_S[0])
+    monkeypatch.setenv(PIECE_S[0], "0.05")
+    refused(path, "not decoded within 1.5 s", "the machine may be busy", PIECE_S[0])
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_a_log_that_takes_too_much_processor_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece of many tiny chunks: minutes of work for the library, from a file of a few bytes."""
+    monkeypatch.setenv(PIECE_S[0], "1")
+    monkeypatch.setattr(client, "MOST_WAITS", 1000)  # however busy this machine is
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("q", shape=(4_000_000,), dtype="f8", chunks=(1,), fillvalue=1.0)
+    refused(tmp_path / "a.h5", "takes longer than 1 s of processor time", "damaged or made to", PIECE_S[0])
+
+
+def test_without_a_limit_of_processor_time_the_clock_is_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log(tmp_path)
+    read_recording(path)
+    os.kill(client._idle[-1].process.pid, signal.SIGSTOP)
+    monkeypatch.setenv(PIECE_S[0], "0.2")
+    monkeypatch.setattr(client, "_OVERTIME", 0)
+    refused(path, "takes longer than 0.2 s", PIECE_S[0])
 
 
 def test_a_library_that_crashes(tmp_path: Path) -> None:
@@ -151,7 +181,7 @@ def test_packed_logs_are_unpacked_apart(tmp_path: Path, packing: str, monkeypatc
     refused(tmp_path / f"log.csv.{packing}", "unpacks to more than 0.001 GB", UNPACKED_GB[0])
 
 
-@pytest.mark.parametrize("variable", [MEMORY_GB[0], SILENCE_S[0], UNPACKED_GB[0]])
+@pytest.mark.parametrize("variable", [MEMORY_GB[0], PIECE_S[0], UNPACKED_GB[0]])
 @pytest.mark.usefixtures("_fresh")
 def test_limits_that_are_no_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "-1")

@@ -23,6 +23,7 @@ from steelyard.project.draft import HEADERS
 from steelyard.project.project import read_project
 from steelyard.signals.channels import resolve
 from steelyard.signals.guess import Guess, guess_channels
+from steelyard.signals.guess.names import groups
 from steelyard.signals.recording import Recording
 from testbed import finger_arm
 from testbed.command import Run
@@ -496,6 +497,88 @@ def test_what_is_missing_is_named(six: Log) -> None:
     assert "'time' decreases" in refused(whole | {"time": np.sin(six.t)}, six.robot)
 
 
+def test_all_problems_of_a_log_are_reported_at_once(six: Log) -> None:
+    columns = {f"spalte {k}": x for k, x in enumerate(six.q**2)}
+    told = refused(columns, six.robot)
+    for problem in ("No column is a clock", "No columns hold positions", "No columns hold efforts"):
+        assert problem in told
+    assert told.count("Columns: ") == 1
+
+
+def test_joints_without_a_column_may_be_held(six: Log) -> None:
+    columns = {name: x for name, x in plain(six, v=0.0).items() if name not in ("q6", "tau6")}
+    assert "or hold the joints that did not move: --hold joint6." in refused(columns, six.robot)
+
+
+def german(log: Log) -> dict[str, Array]:
+    return {
+        "Zeit [ms]": log.t * 1e3,
+        **numbered("Achse {} Istposition [Grad]", log.q * DEG, 1),
+        **numbered("Achse {} Sollposition [Grad]", log.q[::-1] * DEG, 1),
+        **numbered("Achse {} Geschwindigkeit [Grad/s]", log.v * DEG, 1),
+        **numbered("Achse {} Schleppfehler [Grad]", log.v, 1),
+        **numbered("Achse {} Drehmoment [Nm]", log.tau, 1),
+        "Temperatur Schrank [°C]": log.v[0],
+    }
+
+
+def test_german_names_are_understood(six: Log) -> None:
+    guess = guessed(german(six), six.robot)
+    assert_maps_to(six, guess, german(six))
+    assert codes(guess) == []
+    assert guess.v is not None
+    assert "'ist' in the name means measured" in guess.q.why
+    assert [other.columns[0] for other in guess.q.others] == ["Achse 1 Sollposition [Grad]"]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "unit", "commanded"),
+    [
+        ("Motorstrom {} [A]", "current", "A", False),
+        ("Lagesollwert{} [rad]", "position", "rad", True),
+        ("Drehzahl_{} [U/min]", "velocity", "rpm", False),
+        ("Gelenkwinkel{} [°]", "position", "deg", False),
+        ("Antriebsmoment_{}_Nm", "torque", "N.m", False),
+    ],
+)
+def test_german_compounds(column: str, kind: str, unit: str, commanded: bool, six: Log) -> None:
+    (group,) = groups([column.format(k) for k in range(1, 7)], six.robot, None)
+    assert (group.meaning.kind, group.meaning.unit, group.meaning.commanded) == (kind, unit, commanded)
+    assert group.is_complete
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [
+        ("Nm", "torque"),
+        ("N·m", "torque"),
+        ("A", "current"),
+        ("rad/s", "velocity"),
+        ("deg", "position"),
+        ("°", "position"),
+    ],
+)
+def test_a_unit_in_brackets_is_enough(unit: str, kind: str, six: Log) -> None:
+    """Names of the joint alone are sure; with words that are not understood the choice is one to check."""
+    for column, by_unit in ((f"Axis {{}} [{unit}]", False), (f"Kupplung {{}} [{unit}]", True)):
+        (group,) = groups([column.format(k) for k in range(1, 7)], six.robot, None)
+        assert (group.meaning.kind, group.meaning.by_unit) == (kind, by_unit)
+
+
+def test_columns_known_by_their_unit_alone_are_asked_about(six: Log) -> None:
+    columns = {
+        "t_s": six.t,
+        **numbered("Axis {} [rad]", six.q, 1),
+        **numbered("Axis {} [rad/s]", six.v, 1),
+        **numbered("Kupplung {} [Nm]", six.tau, 1),
+    }
+    guess = guessed(columns, six.robot)
+    assert_maps_to(six, guess, columns)
+    assert codes(guess) == [("uncertain-guess", "effort.columns")]
+    named = columns | numbered("Axis {} Torque [Nm]", 2.0 * six.tau, 1)  # a name is better than a unit
+    assert guessed(named, six.robot).effort.columns[0] == "Axis 1 Torque [Nm]"
+
+
 def test_logs_of_one_project_share_their_columns(six: Log) -> None:
     one, other = (Recording.from_arrays(name, columns) for name, columns in (("a", plain(six)), ("b", vendor(six))))
     with pytest.raises(DataError, match="'a' and 'b' have different headers"):
@@ -728,6 +811,7 @@ def test_nothing_is_overwritten_or_written_in_vain(workplace: Path, steelyard: R
     assert told.code == 2
     assert "--force" in told.err
     assert (workplace / "project.toml").read_text("utf-8") == "mine"
+    assert "--force" in steelyard("init", "pendulum.toml", "logs/nowhere.csv").err  # before any log is read
     assert steelyard("init", "pendulum.toml", "logs/monday.csv", "--force").code == 0
     assert "pendulum.toml" in (workplace / "project.toml").read_text("utf-8")
     told = steelyard("init", "tx40", "logs/monday.csv", "--out", "other.toml", "--json")

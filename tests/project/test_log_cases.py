@@ -420,7 +420,7 @@ def test_packed_logs_become_a_project(place: Path, three: tuple[Columns, ...], s
             archive.writestr(f"logs/{k}.csv", text(part))
     told = steelyard("init", "lift.urdf", "a.csv.gz", "week.zip")
     assert told.code == 2
-    assert "'week.zip' contains 2 logs: logs/0.csv, logs/1.csv. Give one of them" in told.err
+    assert "'week.zip' contains 2 logs: logs/0.csv, logs/1.csv. Give one or several" in told.err
     told = steelyard("init", "lift.urdf", "a.csv.gz", "week.zip/logs/0.csv", "week.zip/logs/1.csv")
     assert told.code == 0, told.err
     project = read_project("project.toml")
@@ -535,7 +535,7 @@ def zipped(*names: str) -> bytes:
         ("log.csv", b"t,q1\n", "has a header but no rows"),
         ("log.csv", b"".join(b"%g,1,2\n" % (0.01 * k) for k in range(99)), "The log has no header: write the names of"),
         ("log.xlsx", zipped("[Content_Types].xml", "xl/workbook.xml"), "is a workbook of a spreadsheet program"),
-        ("log.zip", zipped("a.csv", "b.csv"), "contains 2 logs: a.csv, b.csv. Give one of them, e.g. 'log.zip/a.csv'"),
+        ("log.zip", zipped("a.csv", "b.csv"), "contains 2 logs: a.csv, b.csv. Give one or several of them, each by"),
         ("log.csv.gz", b"no gzip", "is not a .gz file, in spite of its name"),
     ],
 )  # fmt: skip

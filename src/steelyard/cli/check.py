@@ -23,7 +23,7 @@ def check_project(
         found = check(read_project(project), progress)
     if as_json:
         emit(record("steelyard.check/1", found, verdict=found.verdict, failed=found.failed))
-    say_findings(found.findings)
     say(found.verdict, "bold red" if found.failed else "bold green")
+    say_findings(found.findings)
     if found.failed:
         raise typer.Exit(ExitCode.JUDGED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,10 +109,21 @@ def say(message: str, style: str = "") -> None:
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
-    """Print findings in the colours of their severity."""
+    """Print findings in the colours of their severity; one line for an info that several joints have."""
     colours = {"info": "cyan", "warning": "yellow", "error": "bold red"}
-    for finding in findings:
-        say(str(finding), colours[finding.severity])
+    for first, *others in _alike(findings):
+        more = f"; likewise {', '.join(one.where for one in others)}" if others else ""
+        say(str(first).replace(first.message, first.message + more, 1), colours[first.severity])
+
+
+def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings in order; infos that differ in their joint and their numbers only are together."""
+    alike: dict[object, list[Finding]] = {}
+    for k, one in enumerate(findings):
+        named = one.severity == "info" and one.where and one.where in one.message
+        text = re.sub(r"\d[\d.e+-]*", "#", one.message.replace(one.where, "*")) if named else k
+        alike.setdefault((one.code, one.fix, text), []).append(one)
+    return list(alike.values())
 
 
 @contextmanager

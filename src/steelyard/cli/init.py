@@ -42,8 +42,9 @@ def init(
 ) -> None:
     """Each guess is printed with its reason; what cannot be guessed is left open in the file."""
     from steelyard.formats.robots.bases import checked_base
-    from steelyard.project.draft import draft_project, write_draft
+    from steelyard.project.draft import draft_project, refuse_existing, write_draft
 
+    refuse_existing(out, force)
     draft = draft_project(
         robot,
         logs,

@@ -215,7 +215,8 @@ def _one_member(packed: PackedLog, endings: Sequence[str]) -> PackedLog:
         raise DataError(f"'{packed.file}' is a zip archive without a log. It contains: {shown}.")
     if len(logs) > 1:
         raise DataError(
-            f"'{packed.file}' contains {len(logs)} logs: {shown}. Give one of them, e.g. '{packed.file}/{logs[0]}'."
+            f"'{packed.file}' contains {len(logs)} logs: {shown}. Give one or several of them, each by its path: "
+            f"'{packed.file}/{logs[0]}' '{packed.file}/{logs[1]}'."
         )
     return replace(packed, member=logs[0])
 

@@ -18,7 +18,7 @@ from steelyard.formats.logs import read_recording
 from steelyard.formats.logs.known_loggers import EARLY_LIBFRANKA, LIBFRANKA, RTDE
 from steelyard.formats.robots import builtin_robots, read_robot
 from steelyard.formats.robots.bases import Base
-from steelyard.formats.robots.holding import bolted, hold
+from steelyard.formats.robots.holding import bolted, held_positions, hold
 from steelyard.model.robot import Robot
 from steelyard.project.output_folder import write_files
 from steelyard.signals.channels import GAIN_PER
@@ -64,8 +64,9 @@ def draft_project(
     recordings = [read_recording(log, topic=topic, episode=episode, every_episode=episode is None) for log in logs]
     absent = absent_joints(recordings[0].columns, described)
     if absent:
-        said, described = described.findings, hold(described, absent)
-        described = replace(described, findings=(*said, absence_finding(absent, described.held)))
+        whole, described = described, hold(described, absent)
+        listed = held_positions(whole, {name: described.held[name] for name in absent})
+        described = replace(described, findings=(*whole.findings, absence_finding(listed)))
     guess = guess_channels(recordings, bolted(described), HEADERS, time=time, rate_hz=rate_hz)
     moving = None
     if described.floats:
@@ -104,11 +105,17 @@ def stated_robot(robot: str, project: Path) -> str:
     return f"./{file}" if file in builtin_robots() else file  # a file of that name, not the built-in robot
 
 
+def refuse_existing(path: Path, force: bool = False) -> None:
+    """Raises an error if a project file exists and may not be replaced: called before any log is read too."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and (not force or not place.is_file()):
+        raise OutputError(f"'{path}' exists. Choose another file with --out, or replace it with --force.")
+
+
 def write_draft(draft: Draft, force: bool = False) -> None:
     """Write the file completely or not at all; an existing one is replaced only with force."""
+    refuse_existing(draft.path, force)
     place = Path(os.path.realpath(draft.path))
-    if place.exists() and (not force or not place.is_file()):
-        raise OutputError(f"'{draft.path}' exists. Choose another file with --out, or replace it with --force.")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,11 +20,13 @@ import numpy as np
 from steelyard import errors
 from steelyard.errors import DataError
 from steelyard.formats.damage import DamagedError
-from steelyard.formats.reader_process.limits import MEMORY_GB, SILENCE_S, UNPACKED_GB, limit
+from steelyard.formats.reader_process.limits import MEMORY_GB, MOST_WAITS, PIECE_S, UNPACKED_GB, limit
 from steelyard.signals.recording import Chunk, LogFile, Recording
 
 _SERVE = "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); from {} import main; main()"
 _SERVER = "steelyard.formats.reader_process.server"
+# The signal that ends a process beyond its processor time; systems without it (0) limit the time by the clock alone.
+_OVERTIME = int(getattr(signal, "SIGXCPU", 0))
 # Processes without work; starting one takes half a second.
 _idle: list[ReaderProcess] = []
 
@@ -86,13 +89,13 @@ class ReaderProcess:
         self.questions, self.replies = self.process.stdin, self.process.stdout
 
     def ask(self, asked: dict[str, Any]) -> None:
-        stated = {kind[0]: limit(kind) for kind in (UNPACKED_GB, SILENCE_S)}
+        stated = {kind[0]: limit(kind) for kind in (UNPACKED_GB, PIECE_S)}
         question = asked | {"limits": stated, "folder": _folder()}
         self.questions.write(json.dumps(question).encode() + b"\n")
         self.questions.flush()
 
     def answer(self, columns: Sequence[str], seconds: float) -> tuple[dict[str, Any], Chunk]:
-        """The next piece of the answer; EOFError if the process ended, TimeoutError if it took too long."""
+        """The next piece of the answer; EOFError if the process ended, TimeoutError if the clock ran out."""
         late = threading.Event()
 
         def stop() -> None:
@@ -144,20 +147,20 @@ def _answers(asked: dict[str, Any], path: Path) -> Iterator[tuple[dict[str, Any]
     try:
         process.ask(asked)
         while not finished:
-            head, block = process.answer(columns, limit(SILENCE_S))
+            head, block = process.answer(columns, _longest_wait())
             finished = "end" in head
             if "error" in head:
                 raise _again(head, path, process.memory)
             yield head, block
     except TimeoutError:
-        raise DataError(
-            f"'{path}' takes longer than {limit(SILENCE_S):g} s to decode: it is damaged or made to. Export the log "
-            f"again, or set the environment variable {SILENCE_S[0]} to a larger number."
-        ) from None
+        process.end()
+        raise (_waited_too_long if _OVERTIME else _decoded_too_long)(path) from None
     except (EOFError, BrokenPipeError):
         with suppress(subprocess.TimeoutExpired):
             process.process.wait(1.0)  # for the code it ended with
         ended = process.end()
+        if ended == -_OVERTIME:
+            raise _decoded_too_long(path) from None
         raise DataError(
             f"'{path}' makes the library that decodes it crash (code {ended}): it is damaged. Copy it again, or export "
             "the log in another format, such as CSV or Parquet."
@@ -167,6 +170,26 @@ def _answers(asked: dict[str, Any], path: Path) -> Iterator[tuple[dict[str, Any]
             _idle.append(process)
         else:
             process.end()
+
+
+def _longest_wait() -> float:
+    """Time by the clock [s] that a piece may take."""
+    return limit(PIECE_S) * (MOST_WAITS if _OVERTIME else 1)
+
+
+def _decoded_too_long(path: Path) -> DataError:
+    return DataError(
+        f"'{path}' takes longer than {limit(PIECE_S):g} s of processor time to decode one piece: it is damaged or made "
+        f"to. Export the log again, or set the environment variable {PIECE_S[0]} to a larger number."
+    )
+
+
+def _waited_too_long(path: Path) -> DataError:
+    return DataError(
+        f"'{path}' was not decoded within {_longest_wait():g} s, although less than {limit(PIECE_S):g} s of processor "
+        "time were used: the machine may be busy, or the drive slow. Try again later, or set the environment variable "
+        f"{PIECE_S[0]} to a number larger than {limit(PIECE_S):g}."
+    )
 
 
 def _again(head: dict[str, Any], path: Path, memory: float) -> Exception:

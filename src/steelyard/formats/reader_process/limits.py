@@ -9,7 +9,9 @@ from steelyard.errors import DataError
 # Variable, default, and what it limits.
 UNPACKED_GB = ("STEELYARD_UNPACKED_GB", 8.0, "gigabytes")  # of a packed log, or declared by a binary one [1e9 bytes]
 MEMORY_GB = ("STEELYARD_READER_GB", 4.0, "gigabytes")  # memory of the process that reads a binary log [1e9 bytes]
-SILENCE_S = ("STEELYARD_READER_SECONDS", 60.0, "seconds")  # between two pieces of a binary log
+PIECE_S = ("STEELYARD_READER_SECONDS", 60.0, "seconds")  # of processor time for one piece of a binary log
+# A piece may take this many times its processor time by the clock: on a busy machine the reader waits for its turn.
+MOST_WAITS = 30
 # No honest file unpacks to more than this many times its size: the largest ratio of the usual compression is 1032.
 MOST_TIMES = 1000
 

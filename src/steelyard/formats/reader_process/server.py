@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +18,7 @@ import numpy as np
 
 from steelyard.errors import SteelyardError
 from steelyard.formats.damage import DamagedError
+from steelyard.formats.reader_process.limits import PIECE_S, limit
 from steelyard.signals.recording import Recording
 
 # Kill the process when its parent dies (Linux).
@@ -29,12 +33,14 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _die_with_parent()
     _limit_memory(int(sys.argv[1]))
+    _leave_no_core()
     opened: dict[str, Recording] = {}
     for line in sys.stdin.buffer:
         try:
             asked = json.loads(line)
             os.environ.update({name: str(value) for name, value in asked["limits"].items()})
             os.chdir(asked["folder"])
+            _limit_processor_time()
             _answer(asked, opened, lambda head, *arrays: _send(answers, head, arrays))
         except BrokenPipeError:
             return
@@ -95,6 +101,7 @@ def _send(answers: BinaryIO, head: dict[str, Any], arrays: Sequence[Any] = ()) -
     for array in arrays:
         answers.write(array.data)
     answers.flush()
+    _limit_processor_time()  # of the next piece
 
 
 def _limit_memory(most: int) -> None:
@@ -107,6 +114,24 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + most, now + most))
     except (ImportError, OSError, ValueError):  # not Linux: memory is bounded by declared sizes only
         pass
+
+
+def _limit_processor_time() -> None:
+    """Let the system end this process (SIGXCPU) when the next piece takes more processor time than the limit."""
+    with suppress(ImportError, OSError, ValueError):  # not on Windows: the caller limits the time by the clock
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        most = math.ceil(time.process_time() + limit(PIECE_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _leave_no_core() -> None:
+    """A process that is ended by its limit would leave a core file in the folder of the user."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _die_with_parent() -> None:

@@ -32,9 +32,9 @@ _MARGIN = 1e-6
 def hold(robot: Robot, asked: Hold) -> Robot:
     """The robot with the joints that match a pattern fixed: at a position, or at home (zero where the file has none).
 
-    A joint whose range leaves out zero is held at the nearer end. A later pattern overrides an earlier one. In a robot
-    with loops only axes can be held; passive joints that only held axes move are then held where the loops close.
-    Springs and the compensator of a held joint exert nothing and are removed.
+    A joint whose range leaves out its home, or zero, is held at the nearer end. A later pattern overrides an earlier
+    one. In a robot with loops only axes can be held; passive joints that only held axes move are then held where the
+    loops close. Springs and the compensator of a held joint exert nothing and are removed.
     """
     stated = dict(asked) if isinstance(asked, Mapping) else dict(_parsed(text) for text in asked)
     if not stated:
@@ -44,8 +44,7 @@ def hold(robot: Robot, asked: Hold) -> Robot:
     if len(values) == len(robot.joints) - 6 * robot.floats:
         raise RobotError(f"hold fixes all {len(values)} joints of '{robot.name}': leave out those that move.")
     _refuse_coupled(robot, values)
-    units = {joint.name: "m" if joint.is_prismatic else "rad" for joint in robot.joints}
-    listed = few(f"{name} at {value:g} {units[name]}" for name, value in values.items() if "." not in name)
+    listed = held_positions(robot, {name: value for name, value in values.items() if "." not in name})
     found = Finding("joints-held", "info", f"held, not identified: {listed}")
     return replace(_without(robot, values), held=robot.held | values, findings=(*robot.findings, found))
 
@@ -78,6 +77,19 @@ def _without(robot: Robot, values: Mapping[str, float]) -> Robot:
         home=None if robot.home is None or not loops else _of(robot, robot.home, kept),
         legs=() if any(name in values for leg in robot.legs for name in leg) else robot.legs,
     )
+
+
+def held_positions(robot: Robot, values: Mapping[str, float]) -> str:
+    """Joints and where they are held, as text; `robot` is the one before they were held."""
+
+    def one(name: str, value: float) -> str:
+        joint = robot.joints[robot.joint_index(name)]
+        without_zero = not joint.limits.lower <= 0.0 <= joint.limits.upper
+        at_end = without_zero and value == np.clip(0.0, joint.limits.lower, joint.limits.upper)
+        note = " (the end of its range that is nearer to zero, which is outside)" if at_end else ""
+        return f"{name} at {value:g} {'m' if joint.is_prismatic else 'rad'}{note}"
+
+    return few(one(name, value) for name, value in values.items())
 
 
 def _of(robot: Robot, vector: Array, names: Sequence[str]) -> Array:
@@ -147,9 +159,9 @@ def _closed(robot: Robot, asked: Mapping[str, float]) -> dict[str, float]:
 
 def _reference(robot: Robot) -> Array:
     """Positions (joints,) where nothing is stated: home, else zero, or the end of the range that is nearer to it."""
-    if robot.home is not None:
-        return np.asarray(robot.home, float)
-    return np.array([np.clip(0.0, joint.limits.lower, joint.limits.upper) for joint in robot.joints])
+    home = np.zeros(len(robot.joints)) if robot.home is None else np.asarray(robot.home, float)
+    limits = [joint.limits for joint in robot.joints]
+    return np.clip(home, [one.lower for one in limits], [one.upper for one in limits])
 
 
 def _refuse_coupled(robot: Robot, values: Mapping[str, float]) -> None:

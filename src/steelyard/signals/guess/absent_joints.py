@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from steelyard.errors import few
 from steelyard.findings import Finding
 from steelyard.model.robot import Robot
 from steelyard.signals.guess.choose import EFFORTS, POSITIONS
@@ -44,13 +43,12 @@ def _stem(name: str) -> str:
     return re.sub(r"\d+", "", name)
 
 
-def absence_finding(joints: Sequence[str], held: Mapping[str, float]) -> Finding:
-    """What is said about joints that are held at these positions because the log does not have them."""
-    listed = few(f"{name} at {held[name]:g}" for name in joints)
+def absence_finding(listed: str) -> Finding:
+    """What is said about joints that are held, at the positions `listed`, because the log does not have them."""
     return Finding(
         "joints-held",
         "info",
-        f"in the robot file and not in the log, so held, as if fixed: {listed} [rad | m]",
+        f"in the robot file and not in the log, so held, as if fixed: {listed}",
         "hold",
-        'write hold = ["JOINT=POSITION"] if they were elsewhere; if they moved, log them',
+        'write hold = ["JOINT=POSITION"] [rad | m], or --hold, if they were elsewhere; if they moved, log them',
     )

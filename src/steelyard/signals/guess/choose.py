@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,10 @@ EFFORTS: tuple[Kind, ...] = ("torque", "current")
 COMMANDED = "commanded or computed, not measured"
 # A clock without a known name advances by nearly the same step in at least this fraction of the rows.
 _EVEN = 0.9
-_KNOWN: dict[Kind, str] = {"position": "q, pos, angle", "torque": "tau, torque, effort, moment, i, current"}
+_KNOWN: dict[Kind, str] = {
+    "position": "q, pos, angle, or a unit in brackets, [rad] or [deg]",
+    "torque": "tau, torque, effort, moment, i, current, or a unit in brackets, [N.m] or [A]",
+}
 
 
 def shared_columns(recordings: Sequence[Recording]) -> tuple[str, ...]:
@@ -116,7 +120,7 @@ def rivals(chosen: Group, found: Sequence[Group], kinds: Sequence[Kind]) -> list
     return [one for one in ranked(found, kinds) if one is not chosen and _rank(one)[:-1] == _rank(chosen)[:-1]]
 
 
-def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, int]:
+def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, bool, int]:
     """Sort key: measured before commanded, no gain or ratio needed before needed, joint side before motor side, raw
     before filtered."""
     said = group.meaning
@@ -126,6 +130,7 @@ def _rank(group: Group) -> tuple[bool, bool, int, bool, bool, bool, bool, int]:
         ("joint", "link", "motor").index(said.place),
         said.processed,
         said.bare,
+        said.by_unit,
         not said.measured,
         said.kind == "current",
         len(group.words),
@@ -151,11 +156,15 @@ def chosen_group(
     partial = [one for one in found if one.meaning.kind in kinds and not one.is_complete]
     if partial:
         near = max(partial, key=lambda one: (not one.meaning.commanded, len(one.columns)))
-        gap = f"nothing for {', '.join(near.missing)}" if near.missing else f"no joint for {', '.join(near.surplus)}"
+        gap, instead = f"no joint for {', '.join(near.surplus)}", ""
+        if near.missing:
+            gap = f"nothing for {', '.join(near.missing)}"
+            asked = " ".join(f"--hold {shlex.quote(name)}" for name in near.missing)
+            instead = f", or hold the joints that did not move: {asked}"
         count = len(near.columns) + len(near.surplus)
         raise DataError(
             f"{count} column{' holds' if count == 1 else 's hold'} {label} ({near.label}), but one is needed for each "
-            f"of {joints}: {gap}. Give the robot that was logged, or name the columns after its joints."
+            f"of {joints}: {gap}. Give the robot that was logged, name the columns after its joints{instead}."
         )
     if best:
         raise DataError(

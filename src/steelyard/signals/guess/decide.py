@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -55,6 +56,7 @@ from steelyard.signals.guess.units import (
 )
 from steelyard.signals.recording import Recording
 
+_Chosen = TypeVar("_Chosen")
 # Friction of this many times its uncertainty decides the sign of an effort.
 _SURE = 5.0
 # Efforts this many times above or below the file's limits are in another unit or on another side.
@@ -105,23 +107,31 @@ def guess_channels(
     read = [name.column for name in clocks] + [column for one in whole for column in one.columns]
     heads = log_heads(recordings, read)
     usable = [one for one in whole if all(_holds_numbers(head, column) for head in heads for column in one.columns)]
-    try:
-        clock = found_clock(clocks, heads, recordings if time is None else (), found, header)
-        if time is not None:
-            clock = replace(clock, others=tuple(one for one in named if one.column != time))
-        q = chosen_group("positions", POSITIONS, usable, found, robot)
-        effort = chosen_group("efforts", EFFORTS, usable, found, robot)
-    except DataError as error:
+    clock = _attempt(lambda: found_clock(clocks, heads, recordings if time is None else (), found, header))
+    q = _attempt(lambda: chosen_group("positions", POSITIONS, usable, found, robot))
+    effort = _attempt(lambda: chosen_group("efforts", EFFORTS, usable, found, robot))
+    if isinstance(clock, DataError) or isinstance(q, DataError) or isinstance(effort, DataError):
         names = ", ".join(f"'{one.name}'" for one in recordings)
+        problems = " ".join(str(one) for one in (clock, q, effort) if isinstance(one, DataError))
         raise DataError(
-            f"Cannot guess the channels of {names}: {error} {_listed(recordings, columns)}. {_next(columns)}"
-        ) from None
+            f"Cannot guess the channels of {names}: {problems} {_listed(recordings, columns)}. {_next(columns)}"
+        )
+    if time is not None:
+        clock = replace(clock, others=tuple(one for one in named if one.column != time))
     guess = _Decision(robot, clock.heads, found, usable, header, clock, q, effort).guess()
     if rate_hz is not None:  # as stated, not as rounded steps give it
         guess = replace(guess, time=replace(guess.time, rate_hz=float(rate_hz)))
     # raises here, not later, where a unit does not fit the kind of joint
     resolve(guess.channel_map(ratio=[1.0] * robot.dof, gain=[1.0] * robot.dof), robot)
     return guess
+
+
+def _attempt(choose: Callable[[], _Chosen]) -> _Chosen | DataError:
+    """What was chosen, or why nothing was: all problems of a log are reported at once."""
+    try:
+        return choose()
+    except DataError as error:
+        return error
 
 
 def _holds_numbers(head: LogHead, column: str) -> bool:
@@ -223,7 +233,7 @@ class _Decision:
         if group.meaning.bare:
             text = "the column names state neither that these are positions nor their unit"
             checks += _unsure("q.columns", Doubt(text, "other columns, or normalised values that need a unit first"))
-        checks += self._rivals("q", group, POSITIONS)
+        checks += [*_only_by_unit("q", group), *self._rivals("q", group, POSITIONS)]
         signal = GuessedSignal(
             group.columns, told.units, tuple(why), side,
             to_fill_in=("ratio",) if side == "motor" else (), others=self._others(group, POSITIONS),
@@ -270,7 +280,7 @@ class _Decision:
         usual = ["A" if is_current else "N" if joint.is_prismatic else "N.m" for joint in self.robot.axes]
         units = tuple(said or unit for said, unit in zip(group.units, usual, strict=True))
         why = [group.why, *_says(group)]
-        checks: list[Finding] = []
+        checks = _only_by_unit("effort", group)
         if all(group.units):
             why.append(f"{self._source(group.words[0])} says {listed(units)}")
         else:
@@ -342,6 +352,11 @@ def _says(group: Group) -> list[str]:
         return []
     word = measured_word(group.columns[0])
     return [f"'{word}' in the name means measured" if word else "the log format says measured"]
+
+
+def _only_by_unit(label: str, group: Group) -> list[Finding]:
+    text = "the column names hold no known word, only a unit in brackets"
+    return _unsure(f"{label}.columns", Doubt(text, "another column") if group.meaning.by_unit else None)
 
 
 def _unsure(where: str, doubt: Doubt | None) -> list[Finding]:

@@ -6,89 +6,41 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from steelyard.model.robot import Robot
-
-Kind = Literal["time", "position", "velocity", "acceleration", "torque", "current"]
-Place = Literal["joint", "link", "motor"]
+from steelyard.signals.guess.vocabulary import (
+    COMMANDED,
+    FOREIGN,
+    LINEAR,
+    LINK,
+    MEASURED,
+    MOTOR,
+    NEUTRAL,
+    PARTS,
+    PROCESSED,
+    QUANTITIES,
+    TORQUES,
+    UNITS,
+    WORDS,
+    Kind,
+    Place,
+)
 
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PART = re.compile("|".join(sorted(PARTS, key=len, reverse=True)))
+_COMPOUND = re.compile(f"(?:(?:{_PART.pattern})s?)+")
 _BRACKETED = re.compile(r"[\[(]\s*([^\[\]()\d][^\[\]()]*)[\])]")
+# Words that leave open which quantity a column holds, and belong to any.
+_WITHOUT_QUANTITY = frozenset({"#", "*", "a"}) | MEASURED | COMMANDED | MOTOR | LINK | PROCESSED
 _SIGNS = {"°": "deg", "µ": "u", "μ": "u", "%": " percent", "·": ".", "²": "2"}
-
-# Meaning of a word in a column's name; the first line that applies is used.
-_WORDS: tuple[tuple[Kind, frozenset[str]], ...] = (
-    ("acceleration", frozenset({"ddq", "qdd", "qddot", "qpp", "acc", "accel", "acceleration", "accelerations"})),
-    ("velocity", frozenset({"dq", "qd", "qdot", "qp", "dot", "vel", "velocity", "velocities", "speed", "speeds",
-                            "omega", "dtheta", "thetadot"})),
-    ("torque", frozenset({"tau", "torque", "torques", "effort", "efforts", "eff", "moment", "moments", "trq", "tq",
-                          "force", "forces"})),
-    ("position", frozenset({"q", "pos", "position", "positions", "theta", "th", "angle", "angles", "ang", "jpos"})),
-    ("current", frozenset({"i", "iq", "cur", "curr", "current", "currents", "amp", "amps"})),
-    ("time", frozenset({"t", "time", "timestamp", "timestamps", "stamp", "ts", "clock", "duration", "receive"})),
-)  # fmt: skip
-_QUANTITIES = frozenset[str]().union(*(words for _, words in _WORDS))
-# A column with one of these words is neither the motion nor the effort of a joint.
-_FOREIGN = frozenset({
-    "tcp", "ee", "pose", "cartesian", "cart", "tool", "flange", "wrench", "imu", "temp", "temperature", "temperatures",
-    "voltage", "voltages", "mode", "status", "err", "error", "e", "ext", "external", "hat", "est", "estimated",
-    "residual", "gravity", "grav", "coriolis", "friction", "disturbance", "limit", "max", "min", "std", "var", "window",
-    "scaling", "execution", "cycle", "dt", "index", "frame", "episode", "reward", "success", "payload", "inertia",
-    "cog",
-})  # fmt: skip
-_MEASURED = frozenset({
-    "actual", "act", "meas", "measured", "msr", "state", "observation", "fb", "feedback", "real", "present",
-})  # fmt: skip
-_COMMANDED = frozenset({
-    "target", "des", "desired", "d", "ref", "reference", "cmd", "command", "commanded", "goal", "set", "setpoint", "sp",
-    "plan", "planned", "action", "ff", "feedforward", "model", "sim", "nominal", "c",
-})  # fmt: skip
-_MOTOR = frozenset({"motor", "mot", "m", "drive", "rotor"})
-_LINK = frozenset({"link", "load", "secondary"})
-_PROCESSED = frozenset({"filt", "filtered", "smooth", "smoothed", "raw"})
-_NEUTRAL = frozenset({"joint", "joints", "j", "axis", "axes", "data"})
-
-# Units as the last words of a name, by the quantity they measure; the value is the spelling used in channel maps.
-_UNITS: dict[Kind, dict[tuple[str, ...], str]] = {
-    "time": {
-        ("s",): "s", ("sec",): "s", ("secs",): "s", ("second",): "s", ("seconds",): "s",
-        ("ms",): "ms", ("msec",): "ms", ("millis",): "ms", ("milliseconds",): "ms",
-        ("us",): "us", ("usec",): "us", ("micros",): "us", ("microseconds",): "us",
-        ("ns",): "ns", ("nsec",): "ns", ("nanosec",): "ns", ("nanos",): "ns", ("nanoseconds",): "ns",
-    },
-    "position": {
-        ("rad",): "rad", ("radian",): "rad", ("radians",): "rad", ("mrad",): "mrad", ("deg",): "deg", ("degs",): "deg",
-        ("degree",): "deg", ("degrees",): "deg", ("rev",): "rev", ("revs",): "rev", ("turns",): "rev",
-        ("m",): "m", ("mm",): "mm",
-    },
-    "velocity": {
-        ("rad", "s"): "rad/s", ("rads",): "rad/s", ("mrad", "s"): "mrad/s", ("deg", "s"): "deg/s", ("dps",): "deg/s",
-        ("rev", "s"): "rev/s", ("rps",): "rev/s", ("rpm",): "rpm", ("m", "s"): "m/s", ("mm", "s"): "mm/s",
-    },
-    "acceleration": {
-        ("rad", "s", "2"): "rad/s2", ("deg", "s", "2"): "deg/s2", ("m", "s", "2"): "m/s2", ("mm", "s", "2"): "mm/s2",
-    },
-    "torque": {
-        ("nm",): "N.m", ("n", "m"): "N.m", ("mnm",): "mN.m", ("m", "nm"): "mN.m", ("m", "n", "m"): "mN.m",
-        ("knm",): "kN.m", ("k", "nm"): "kN.m", ("k", "n", "m"): "kN.m", ("n",): "N", ("kn",): "kN", ("k", "n"): "kN",
-        ("raw",): "raw", ("count",): "raw", ("counts",): "raw", ("percent",): "raw",
-    },
-    "current": {
-        ("a",): "A", ("amp",): "A", ("amps",): "A", ("ampere",): "A", ("amperes",): "A",
-        ("ma",): "mA", ("m", "a"): "mA",
-        ("raw",): "raw", ("count",): "raw", ("counts",): "raw", ("percent",): "raw",
-    },
-}  # fmt: skip
-_LINEAR = frozenset({"m", "mm", "m/s", "mm/s", "N", "kN"})
-_TORQUES = frozenset(_UNITS["torque"].values()) - {"raw"}
 
 
 @dataclass(frozen=True)
 class Meaning:
     """Meaning of the columns of one group: quantity, unit if stated, and origin of the number.
 
-    `bare` columns are named after a joint or a state alone: neither a word nor a unit says that they are positions.
+    `bare` columns are named after a joint or a state alone: neither a word nor a unit says that they are positions. Of
+    columns known `by_unit` no word is understood, but a unit in brackets: `Gesamt 1 [Nm]`.
     """
 
     kind: Kind
@@ -98,6 +50,7 @@ class Meaning:
     place: Place = "joint"
     processed: bool = False
     bare: bool = False
+    by_unit: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,7 +105,7 @@ class Group:
 
 def measured_word(column: str) -> str:
     """The word of a column's name that means "measured": `actual` in `actual_q_0`; empty where there is none."""
-    return next((word for word in _split(column)[0] if word in _MEASURED), "")
+    return next((word for word in _split(column)[0] if word in MEASURED), "")
 
 
 def range_of(columns: Sequence[str]) -> str:
@@ -164,13 +117,13 @@ def as_clock(column: str, header: LoggerHeader | None) -> ColumnName:
     """A column as a clock, whatever its name; the unit is in brackets, `Zeit [ms]`, or the last word, `zeit_ms`."""
     known = header.meanings.get(column) if header else None
     words, stated = _split(column)
-    unit = _UNITS["time"].get(stated) or (_UNITS["time"].get(words[-1:]) if len(words) > 1 else None)
+    unit = UNITS["time"].get(stated) or (UNITS["time"].get(words[-1:]) if len(words) > 1 else None)
     return ColumnName(column, words, known or Meaning("time", unit))
 
 
 def is_foreign(column: str) -> bool:
     """True if a word of the name says that the column is neither a clock nor a signal of a joint."""
-    return bool(set(_split(column)[0]) & _FOREIGN)
+    return bool(set(_split(column)[0]) & FOREIGN)
 
 
 def scalar_names(columns: Sequence[str], header: LoggerHeader | None) -> list[ColumnName]:
@@ -193,8 +146,9 @@ def groups(columns: Sequence[str], robot: Robot, header: LoggerHeader | None) ->
 
     def family(name: ColumnName) -> tuple[str | None, ...]:
         # prismatic and revolute joints of one robot have different units; otherwise `q1_deg` and `q1_rad` are two
-        # quantities
-        return name.words if linear else (*name.words, name.meaning.unit)
+        # quantities. `axis 1 [rad]` and `axis 1 [Nm]` differ in what their units measure.
+        words = (*name.words, name.meaning.kind)
+        return words if linear else (*words, name.meaning.unit)
 
     sizes = Counter(family(option) for options in readings for option in options)
     kept: dict[tuple[str | None, ...], list[ColumnName]] = {}
@@ -249,8 +203,13 @@ def _split(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if bracketed:
         stated = tuple(word.lower() for word in _TOKEN.findall(bracketed.group(1).replace("^", "")))
         text = text[: bracketed.start()] + " " + text[bracketed.end() :]
-    words = (word.lower() for word in _TOKEN.findall(text.replace("^", "")))
-    return tuple(word for word in words if word not in _NEUTRAL), stated
+    words = [part for word in _TOKEN.findall(text.replace("^", "")) for part in _parts(word.lower())]
+    return tuple(word for word in words if word not in NEUTRAL), stated
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a compound: `istposition` is `ist` and `position`."""
+    return _PART.findall(word) if _COMPOUND.fullmatch(word) else [word]
 
 
 def _joint_words(robot: Robot) -> list[list[tuple[str, ...]]]:
@@ -260,10 +219,10 @@ def _joint_words(robot: Robot) -> list[list[tuple[str, ...]]]:
     part of the name and not an angle; a word that all joints have may be either, and is left to the quantity.
     """
     names = [_split(name)[0] for name in robot.axis_names]
-    shared = set(names[0]).intersection(*names) & _QUANTITIES
+    shared = set(names[0]).intersection(*names) & QUANTITIES
     out = []
     for words in names:
-        bare = tuple(word for word in words if word not in _QUANTITIES)
+        bare = tuple(word for word in words if word not in QUANTITIES)
         whole = tuple(word for word in words if word not in shared)
         out.append([] if all(word.isdecimal() for word in bare) else list(dict.fromkeys([whole, bare])))
     return out
@@ -290,9 +249,10 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
         end = len(words) - cut
         if end < 0 or (cut and not end):
             continue
-        kind = _kind(words[:end])
+        shown = None if cut or set(words) & (FOREIGN | QUANTITIES) else _kind_by_unit(stated)
+        kind = shown or _kind(words[:end])
         unit = _unit(kind, words[end:]) if cut else None
-        if kind is None or (cut and (unit is None or (unit in _LINEAR and not linear))):
+        if kind is None or (cut and (unit is None or (unit in LINEAR and not linear))):
             continue
         rest = words[:end]
         if unit is None:
@@ -303,13 +263,14 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
         named = set(rest)
         return (
             Meaning(
-                "current" if unit in ("A", "mA") else "torque" if kind == "current" and unit in _TORQUES else kind,
+                "current" if unit in ("A", "mA") else "torque" if kind == "current" and unit in TORQUES else kind,
                 unit,
-                commanded=bool(named & _COMMANDED),
-                measured=bool(named & _MEASURED),
-                place="motor" if named & _MOTOR else "link" if named & _LINK else "joint",
-                processed=bool(named & _PROCESSED),
-                bare=unit is None and not named & _QUANTITIES,
+                commanded=bool(named & COMMANDED),
+                measured=bool(named & MEASURED),
+                place="motor" if named & MOTOR else "link" if named & LINK else "joint",
+                processed=bool(named & PROCESSED),
+                bare=unit is None and not named & QUANTITIES,
+                by_unit=shown is not None and bool(named - _WITHOUT_QUANTITY),
             ),
             rest,
         )
@@ -318,22 +279,28 @@ def _meaning(words: tuple[str, ...], stated: tuple[str, ...], linear: bool) -> t
 
 def _kind(words: tuple[str, ...]) -> Kind | None:
     named = set(words)
-    if named & _FOREIGN:
+    if named & FOREIGN:
         return None
     if {"d", "q"} <= named and words.index("d") < words.index("q"):
         return "velocity"
-    for kind, spelled in _WORDS:
+    for kind, spelled in WORDS:
         if named & spelled:
             return kind
     # a name such as `joint1` or `observation.state[0]` can only be a position
-    bare = named - {"#", "*"} - _MEASURED - _COMMANDED
+    bare = named - {"#", "*"} - MEASURED - COMMANDED
     return "position" if named & {"#", "*"} and (not bare or bare == {"a"}) else None
+
+
+def _kind_by_unit(stated: tuple[str, ...]) -> Kind | None:
+    """What a unit in brackets measures; lengths, forces and counts may be of anything."""
+    kinds: tuple[Kind, ...] = ("position", "velocity", "torque", "current")
+    return next((kind for kind in kinds if UNITS[kind].get(stated, "raw") not in LINEAR | {"raw"}), None)
 
 
 def _unit(kind: Kind | None, words: tuple[str, ...]) -> str | None:
     if kind in ("torque", "current"):
-        return _UNITS["torque"].get(words) or _UNITS["current"].get(words)
-    return None if kind is None else _UNITS[kind].get(words)
+        return UNITS["torque"].get(words) or UNITS["current"].get(words)
+    return None if kind is None else UNITS[kind].get(words)
 
 
 def _inner_unit(kind: Kind, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -342,7 +309,7 @@ def _inner_unit(kind: Kind, words: tuple[str, ...]) -> tuple[str | None, tuple[s
         for at in range(1, len(words) - length + 1):
             span = words[at : at + length]
             unit = _unit(kind, span)
-            if unit is not None and all(len(word) > 1 or length > 1 for word in span) and unit not in _LINEAR | {"raw"}:
+            if unit is not None and all(len(word) > 1 or length > 1 for word in span) and unit not in LINEAR | {"raw"}:
                 return unit, words[:at] + words[at + length :]
     return None, words
 
