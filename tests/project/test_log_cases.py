@@ -557,6 +557,15 @@ def test_logs_with_different_columns_are_said_to_differ(place: Path, one: Column
     assert "The logs have different columns; in all of them are: " in " ".join(told.err.split())
 
 
+def test_empty_cells_are_dropped_by_the_drafted_project(place: Path, one: Columns) -> None:
+    empty = np.where(np.arange(ROWS) // 20 == 25, np.nan, one["tau_hip_Nm"])
+    Path("log.csv").write_text(text({**one, "tau_hip_Nm": empty}), "utf-8")
+    project = drafted("log.csv")
+    assert project.spec.prepare.missing == "drop"
+    (samples,) = project.samples(project.robot(), "identify")
+    assert "dropped 20 rows with missing values" in samples.history
+
+
 # --- Signs ------------------------------------------------------------------------------------------------------------
 
 

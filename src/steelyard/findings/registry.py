@@ -9,13 +9,15 @@ from steelyard.findings.codes_data import DATA_CODES
 from steelyard.findings.codes_faults import FAULT_CODES
 from steelyard.findings.codes_fit import FIT_CODES
 from steelyard.findings.codes_result import RESULT_CODES
+from steelyard.findings.codes_robot import ROBOT_CODES
 from steelyard.findings.codes_statements import STATEMENT_CODES
 from steelyard.findings.finding_code import FindingCode, Severity, Stage
 
 __all__ = ["CODES", "FindingCode", "Severity", "Stage", "known", "register", "unregister"]
 
 CODES: dict[str, FindingCode] = {
-    entry.code: entry for entry in (*DATA_CODES, *FAULT_CODES, *FIT_CODES, *STATEMENT_CODES, *RESULT_CODES)
+    entry.code: entry
+    for entry in (*ROBOT_CODES, *DATA_CODES, *FAULT_CODES, *FIT_CODES, *STATEMENT_CODES, *RESULT_CODES)
 }
 _BUILT_IN = frozenset(CODES)
 

@@ -173,7 +173,10 @@ def _settings(source: str, robot: Robot, held: Sequence[str], base: Base | None,
     yield f"{rate:<24} # uniform rate for a log with jitter; default: the usual rate of the log"
     yield "# rest = 0.02            # example, not the default: leaves out rows below 0.02 of the top speed;"
     yield "#                        # 0.0 keeps all. Default: the smaller of 0.02 rad/s or m/s and 0.05 of top speed"
-    yield '# missing = "error"      # or "drop": rows with an empty cell'
+    if guess.has_empty_cells:
+        yield 'missing = "drop"         # rows with an empty cell, which the log has; or "error"'
+    else:
+        yield '# missing = "error"      # or "drop": rows with an empty cell'
 
 
 def _channels(guess: Guess, runs: GuessedRuns, robot: Robot) -> Iterator[str]:

@@ -177,6 +177,7 @@ class _Decision:
         others = tuple(Other((name.column,), "another clock") for name in self.clock.others)
         unit, by_value = told.units[0], ["it increases in nearly equal steps"] if self.clock.by_value else []
         rate = 1.0 / (TIME_UNITS[unit] * float(np.median([one.step for one in self.clock.steps])))
+        used = [self.time.column, *q.columns, *effort.columns, *(v.columns if v is not None else ())]
         return Guess(
             GuessedClock(self.time.column, unit, rate, (*by_value, told.why), others, self.time.column == ROW_CLOCK),
             q,
@@ -191,6 +192,7 @@ class _Decision:
                 *_unsure("v.unit", v_doubt if follows else None),
                 *effort_checks,
             ),
+            any(not np.isfinite(head.values[column]).all() for head in self.heads for column in used),
         )
 
     def _clock_doubt(self) -> Doubt | None:

@@ -53,6 +53,7 @@ class Guess:
     """The clock, positions, efforts, and velocities unless they were `left_out` (with the reason).
 
     `findings` list what to check (`uncertain-guess`) and to fill in (`missing-value`), each with a key of [channels].
+    `has_empty_cells` means that some of the first rows lack a value.
     """
 
     time: GuessedClock
@@ -62,6 +63,7 @@ class Guess:
     left_out: str
     logger: str | None
     findings: tuple[Finding, ...]
+    has_empty_cells: bool = False
 
     @property
     def signals(self) -> dict[str, GuessedSignal]:
