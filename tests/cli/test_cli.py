@@ -406,7 +406,10 @@ MISTAKES: dict[str, Mistake] = {
     "NaN in the log": Mistake(
         ("Log 'log.csv': column 'q_joint2' is NaN or empty in row 301",), log=changed("q_joint2", 300, np.nan)
     ),
-    "time backwards": Mistake(("Log 'log.csv': time goes backwards in row 301",), log=changed("t", 300, 0.0)),
+    "time backwards": Mistake(
+        ("Log 'log.csv': time goes backwards in row 301",),
+        log=lambda log: log | {"t": np.concatenate([log["t"][:300], log["t"][300:] - 1.0])},
+    ),
     "too short for the filter": Mistake(
         ("Log 'log.csv' is too short",), log=lambda log: {k: x[:60] for k, x in log.items()}
     ),

@@ -316,7 +316,7 @@ def test_base_values_and_estimate_have_the_same_nearest_set() -> None:
 def test_a_certified_set_is_what_its_result_stands_for(noisy: Case) -> None:
     """Also where another set with the same base values is nearer to the file; not where its base values are others."""
     own = Consistent(weight=1.0, regulariser="entropic").estimate(None, noisy.base, noisy.information)
-    spread = np.sqrt(np.diagonal(own.covariance_classical))
+    spread = own.covariance_classical
     told = own_or_nearest(noisy.base, own.value, standard_of(own), spread)
     np.testing.assert_array_equal(told.theta, standard_of(own))
     assert (told.possible, told.distance_sigma, told.status) == (True, 0.0, "Own")

@@ -249,7 +249,7 @@ def test_two_faults_are_both_named(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     columns = log_of("ur10e")
     columns["t"] = columns["t"].copy()
-    columns["t"][100] = 0.0
+    columns["t"][100:] -= 0.3
     found = checked(tmp_path / "case", columns)
     assert found.findings[0].code == "unreadable-log"
     assert "backwards" in found.findings[0].message

@@ -636,7 +636,7 @@ def test_a_body_that_is_picked_up_is_told_and_weighed(pickup: Path, steelyard: R
     assert masses[-1] <= masses[0]
     page = (out / CONVERGENCE).read_text("utf-8")
     assert "mass picked up" in page
-    assert 'class="change"' in page
+    assert "The dotted line marks the change" in page
 
 
 @pytest.mark.slow
