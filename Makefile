@@ -43,7 +43,7 @@ demo: install  ## the one-minute tour: a simulated robot, identified, with a rep
 
 # A file's tests share fits and simulations, so each file is given to one process.
 quick: install  ## the tests that are not slow, under two minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not evidence" $(PYTEST_ARGS)
 
 test: install  ## the whole suite on two processes; PYTEST_ARGS="-k wls" to narrow it
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(PYTEST_ARGS)
@@ -67,6 +67,7 @@ else
 	@failed=""; for part in run outliers gains faults big_files big_bag; do \
 	  $(BIN)/python evidence/$$part.py || failed="$$failed evidence/$$part.py"; \
 	done; \
+	$(BIN)/python -m pytest -q -n 2 -m evidence || failed="$$failed pytest-m-evidence"; \
 	if [ -n "$$failed" ]; then echo "Broken claims or errors, named above, in:$$failed" >&2; exit 1; fi
 endif
 

@@ -112,7 +112,13 @@ def test_what_is_far_off_gets_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "paper", ["p0", "p1", *(pytest.param(one, marks=pytest.mark.slow) for one in ("p2", "p3", "p4"))]
+    "paper",
+    [
+        "p0",
+        "p1",
+        pytest.param("p2", marks=pytest.mark.slow),
+        *(pytest.param(one, marks=[pytest.mark.slow, pytest.mark.evidence]) for one in ("p3", "p4")),
+    ],
 )
 def test_every_number_that_is_far_off_has_its_sentence(paper: str) -> None:
     for own in small(paper, EXPERIMENTS[paper][1]).tables.values():
@@ -192,7 +198,7 @@ def test_every_misprint_is_proved() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", ["p0", *(pytest.param(one, marks=pytest.mark.evidence) for one in PAPERS[1:])])
 def test_a_page_is_drawn_without_a_network(paper: str, tmp_path: Path) -> None:
     """Wide and on a phone: every figure drawn, every curve of it named in a legend, every figure printed."""
     need_browser()

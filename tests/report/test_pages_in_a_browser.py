@@ -193,6 +193,7 @@ def check_page(launched: Any, page: Path, sections: set[str]) -> None:
 WHOLE = {"answer", "effort", "errors", "robot", "friction", "parameters", "separation", "data", "estimators", "repeat"}
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("robot", ["tx40", "orthoglide"])
 def test_pages_of_larger_robots(launched: Any, robot: str, tmp_path: Path) -> None:
     from steelyard.project.demos.demo import demo
@@ -203,6 +204,7 @@ def test_pages_of_larger_robots(launched: Any, robot: str, tmp_path: Path) -> No
         check_page(launched, done.control_page, {"gains", "tracking", "calm", "fast"})
 
 
+@pytest.mark.evidence
 def test_page_of_a_recorded_robot_with_gains(launched: Any, tmp_path: Path, steelyard: Run) -> None:
     shared_data("ur10e")
     told = steelyard("identify", ROOT / "examples" / "gains" / "ur10e.toml", "--out", tmp_path / "run")
